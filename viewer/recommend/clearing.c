@@ -32,7 +32,7 @@ clearing_wait(struct clearing *clearing, double ns)
     end = clearing->begin_ns + cost->ns;
     if (end > clearing->end_ns)
         end = clearing->end_ns;
-    /* A pool of the driver waits once for what went back, and then grows; the other calls wait each, and do all else. */
+    /* A pool of the driver waits once for what went back, and then grows; other calls wait each, and do all else. */
     wait = end - now - (clearing->base == COST_DRIVER ? 0 : (1 - CLEARING_BEHIND) * ns);
     if (clearing->base == COST_DRIVER)
         clearing->end_ns = 0;

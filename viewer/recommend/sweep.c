@@ -31,13 +31,14 @@
 #define SWEEP_JOBS_MOST 64
 
 /*
- * What takes less than this side by side with others is replayed again alone, so often, and the least time taken: on a
- * machine whose processors are in pairs it takes twice as long beside another one. While the second least time is
- * further from the least than SWEEP_SAME, something else disturbs the replays, and there are more, up to
- * SWEEP_ALONE_MOST. What is shorter than SWEEP_VERY_SHORT_NS is replayed until that time is reached, as little disturbs
- * it much.
+ * What takes less than SWEEP_SHORT_NS side by side with others is replayed again alone: on a machine whose processors
+ * are in pairs it takes twice as long beside another one. From SWEEP_ONCE_NS on that is done once, and else SWEEP_ALONE
+ * times, of which the least time counts. While the second least is further from it than SWEEP_SAME, something else
+ * disturbs the replays, and there are more, up to SWEEP_ALONE_MOST. What is shorter than SWEEP_VERY_SHORT_NS is
+ * replayed until that time is reached, as little disturbs it much.
  */
-#define SWEEP_SHORT_NS      60000000
+#define SWEEP_SHORT_NS      200000000
+#define SWEEP_ONCE_NS       60000000
 #define SWEEP_ALONE         2
 #define SWEEP_ALONE_MOST    5
 #define SWEEP_SAME          1.05
@@ -235,7 +236,7 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
     double least = 0, second = 0, sum = 0;
 
     for (unsigned turn = 0; !sweep_is_enough(turn, sum, least, second); turn++) {
-        if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_SHORT_NS))
+        if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_ONCE_NS))
             break;
         *out = (struct trial){ .is_alone = sweep->is_alone };
         for (size_t i = 0; i < sweep->traffic_count; i++) {
