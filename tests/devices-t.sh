@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 32
+plan 35
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -31,7 +31,7 @@ is "$(devices --measure)" ' 1' 'without a driver nothing can be measured, and th
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
-    skip 24 'there is no fake driver in this build'
+    skip 25 'there is no fake driver in this build'
     done_testing
 fi
 LD_LIBRARY_PATH=$fake
@@ -70,14 +70,23 @@ is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${
 # What calls cost, in a file that `recommend` reads.
 costs=$scratch/costs
 FAKE_CUDA_MEMORY=16G
-has_words "$(devices --measure --device=1 --output="$costs") $(head -n 3 "$costs" | tail -n 1)" '0 device Fake' \
+has_words "$(devices --measure --device=1 --output="$costs") $(head -n 4 "$costs" | tail -n 2)" '0 version 2
+device Fake' \
     '--measure writes the name of the device'
-is "$(grep -cE '^(cuda|driver|vmm)\.[a-z]+ [0-9]+ [0-9.]+ [0-9.]+$' "$costs")" 21 \
+is "$(grep -cE '^(cuda|driver|vmm)\.[a-z]+ [0-9]+ [0-9.]+ [0-9.]+$' "$costs")" 24 \
     '--measure writes the costs of what each of three bases does'
+is "$(grep -c '[.]wait 0 0.000 ' "$costs")" 3 'where growth does not wait for memory that went back, --measure finds no wait'
+# On a busy machine the clearing may look faster or slower; the waits are within what growths cost, or else in them.
+FAKE_CUDA_CLEAR=24000 devices --measure --device=1 --output="$costs" >"$scratch/measured"
+is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { waits++ }
+    /^cuda.grow / && $3 < 6000 { grows++ } END { print waits + 0, grows + 0 }' "$costs")" '3 1' \
+    '--measure finds how fast memory is cleared, and growths have none of that'
 is "$(FAKE_CUDA_MEMORY=200M devices --measure --output="$costs"; grep -c 'not measured' "$scratch/said")" ' 0
 0' '--measure does with a small device, of which it takes a quarter for each base'
 is "$(FAKE_CUDA_FAIL=cuMemAlloc:2:60 devices --measure --output="$costs"; grep -c 'cuda is not measured' "$scratch/said")" ' 0
 1' 'a call that fails among others keeps the default costs of that base alone'
+is "$(FAKE_CUDA_FAIL=cuMemMap:1:700 devices --measure --output="$costs"; grep -c 'vmm is not measured' "$scratch/said") $(grep -c '^vmm.map 33000 ' "$costs")" ' 0
+1 1' 'a mapping that fails beside the blocks that stay keeps the default costs of vmm alone'
 "$tidemark" recommend --costs="$costs" --candidates=4 "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/recommended" 2>&1
 has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'
 has_words "$(FAKE_CUDA_FAIL=cuMemCreate:2 devices --measure --output="$costs"; cat "$scratch/said")" \

@@ -38,7 +38,7 @@ ask() {
         $1"
 }
 
-plan 78
+plan 83
 
 # How many stacks are tried of real traffic, where the number is not what is tested.
 tries=--candidates=$(fewer 20 8)
@@ -273,6 +273,21 @@ sed 's/ [^ ]* 0 0$/ 0 1e6 0/' "$scratch/slow" | sed '/^cuda.fresh/!s/1e6/0/' >"$
 is "$(ask "SELECT json_extract(answer, '\$.stacks[' || number || '].driver_ns') FROM stack, found WHERE text = 'cuda'")" 8000000 \
     'memory is fresh once'
 
+# What went back is cleared, and growth waits for that, for a while. A growth of 1 ms, and 100 us for each MiB.
+printf '%s\n' "$header" '1,00:00:00.000001,allocate,0x10,67108864,0' '1,00:00:00.000002,free,0x10,67108864,0' \
+    '1,00:00:00.000003,allocate,0x20,67108864,0' '1,00:00:00.000004,free,0x20,67108864,0' >"$scratch/again.csv"
+# waits BASE MOST: how often growth waits at most MOST ns, and for how many ms.
+waits() {
+    { echo version 2 && sed "s/ [^ ]* 0 0\$/ 0 0 0/; s/^$1.grow .*/$1.grow 1e6 0 0/" "$scratch/slow" &&
+        printf '%s.wait %s 1e5 0\n' cuda "$2" driver "$2" vmm "$2"; } >"$scratch/wait-cost"
+    "$tidemark" recommend --costs="$scratch/wait-cost" --candidates=1 --stack "$3" --json "$scratch/again.csv" >"$found" 2>/dev/null
+    ask "SELECT json_extract(value, '\$.count'), round(json_extract(value, '\$.ns') / 1e6, 1) FROM stack, found,
+        json_each(answer, '\$.stacks[' || number || '].driver') WHERE text = '$3' AND json_extract(value, '\$.call') = 'wait'"
+}
+is "$(waits cuda 1e9 cuda) $(waits cuda 4e6 cuda) $(waits cuda 0 cuda)" '1|5.7 1|3.3 0|0.0' \
+    'growth waits until what went back is cleared, or for the longest time, and does two thirds of its own meanwhile'
+is "$(waits cuda 1e9 'pool | cuda') $(waits vmm 1e9 vmm)" '0|0.0 0|0.0' 'a stack that keeps what is free does not wait'
+
 # Several inputs.
 "$tidemark" recommend "$tries" --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
 is "$(ask "SELECT json_array_length(answer, '\$.inputs'), json_extract(answer, '\$.peak_bytes') = $peak FROM found")" '2|1' \
@@ -316,7 +331,17 @@ is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
 is "$(recommend --costs="$scratch/none" "$trace") $(grep -c "$scratch/none: " "$scratch/err")" '2 1' 'a file of costs that is not there is an error'
 printf 'device X\ncuda.allocate 1 2 0\ncuda.allocate 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:3: this cost was there before" 'a cost that is there twice is refused'
+printf 'version 3\ndevice X\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs:1: version 2 is expected; \`tidemark devices --measure\` writes it" 'costs of a later version are refused'
+printf 'version 2\nversion 2\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second version" 'so is a second version'
+{ echo version 2 && cat "$scratch/slow"; } >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs: cuda.wait is missing; where an earlier version wrote the file, measure again" \
+    'a file that says its version has all costs of that version'
 printf 'device X\ndevice Y\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second device" 'so is a second device'
 sed 1d "$scratch/slow" >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: the line with the device is missing" 'costs of no device are refused'
+done_testing

@@ -418,6 +418,54 @@ check_figures(void)
     tide_resource_release(sim);
 }
 
+/* What a watcher was told: how often, and how much. */
+struct watched {
+    uint64_t count[6], amount[6];
+};
+
+static void
+watch(void *context, enum tide_sim_event event, uint64_t amount)
+{
+    struct watched *watched = context;
+
+    watched->count[event]++;
+    watched->amount[event] += amount;
+}
+
+static void
+check_watch(void)
+{
+    struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
+    struct tide_sim_options vmm = { TIDE_OPTIONS(vmm), .model = TIDE_SIM_VMM };
+    struct watched watched = { { 0 }, { 0 } };
+    struct tide_resource *sim = create(&cuda), *above;
+
+    ok(tide_sim_watch(sim, watch, &watched) == TIDE_OK, "the events of a model can be watched");
+    tide_deallocate(sim, take(sim, 3 * MIB), 3 * MIB, 256, 0);
+    ok(all_of(watched.amount[TIDE_SIM_ALLOCATES] == 3 * MIB, watched.amount[TIDE_SIM_FREES] == 3 * MIB,
+              watched.amount[TIDE_SIM_GROWS] == 4 * MIB, watched.amount[TIDE_SIM_RETURNS] == 4 * MIB,
+              watched.count[TIDE_SIM_RETURNS] == 1),
+       "model=cuda: a watcher is told of a request, of its unit, and of both again as they go");
+    tide_sim_watch(sim, NULL, NULL);
+    tide_deallocate(sim, take(sim, MIB), MIB, 256, 0);
+    ok(watched.count[TIDE_SIM_ALLOCATES] == 1, "without a watcher nobody is told");
+    tide_statistics_create(sim, NULL, &above);
+    tide_resource_release(sim);
+    ok(all_of(tide_sim_watch(above, watch, &watched) == TIDE_EINVAL,
+              tide_sim_watch(NULL, watch, &watched) == TIDE_EINVAL),
+       "another layer, and none, have no events to watch");
+    tide_resource_release(above);
+    sim = create(&vmm);
+    watched = (struct watched){ { 0 }, { 0 } };
+    tide_sim_watch(sim, watch, &watched);
+    tide_deallocate(sim, take(sim, 4 * MIB), 4 * MIB, 256, 0);
+    tide_trim(sim, 0);
+    ok(all_of(watched.amount[TIDE_SIM_MAPS] == 1, watched.amount[TIDE_SIM_UNMAPS] == 1,
+              watched.amount[TIDE_SIM_GROWS] == 4 * MIB, watched.amount[TIDE_SIM_RETURNS] == 4 * MIB),
+       "model=vmm: a watcher is told of handles that are mapped, and no longer");
+    tide_resource_release(sim);
+}
+
 static int
 block_compare(const void *left, const void *right)
 {
@@ -580,7 +628,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 5 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -592,6 +640,7 @@ main(void)
     check_driver_streams();
     check_cuda();
     check_figures();
+    check_watch();
     check_overlap(NULL, "model=plain", SIZE_MAX);
     check_overlap(&pages, "model=vmm", SIZE_MAX);
     check_overlap(&driver, "model=driver", 256);

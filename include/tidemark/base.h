@@ -100,6 +100,28 @@ struct tide_sim_figures {
  */
 TIDE_EXPORT enum tide_status tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out);
 
+/* What a base would have the driver do, as it comes; the amount is in brackets. */
+enum tide_sim_event {
+    TIDE_SIM_ALLOCATES = 0, /* a request (bytes) */
+    TIDE_SIM_FREES = 1,     /* a deallocation (bytes) */
+    TIDE_SIM_GROWS = 2,     /* memory is taken from the device (bytes) */
+    TIDE_SIM_RETURNS = 3,   /* memory goes back to it (bytes) */
+    TIDE_SIM_MAPS = 4,      /* TIDE_SIM_VMM: handles are mapped (their number) */
+    TIDE_SIM_UNMAPS = 5,    /* TIDE_SIM_VMM: mappings end (their number) */
+};
+
+typedef void (*tide_sim_watcher)(void *context, enum tide_sim_event event, uint64_t amount);
+
+/*
+ * Have `watcher` called with `context` for each event of a sim resource from now on, within the call that causes it;
+ * NULL ends that. It must not call the resource. The models `vmm`, `driver` and `cuda` have all events, and plain
+ * memory has requests and deallocations.
+ *
+ * Errors: TIDE_EINVAL (not a sim resource, NULL). Thread safety: while nobody else uses the resource; `watcher` is
+ * called by the threads that do. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_sim_watch(struct tide_resource *sim, tide_sim_watcher watcher, void *context);
+
 /* cuda: device memory from cuMemAlloc. */
 struct tide_cuda_options {
     size_t struct_size; /* TIDE_OPTIONS */

@@ -67,7 +67,7 @@ freed_retire(struct tidei_sim_handles *handles, size_t i)
 {
     uint32_t handle = handles->freed[i].first;
 
-    tidei_figure_add(&handles->tally->unmapped, handles->freed[i].count);
+    tidei_sim_tally_unmap(handles->tally, handles->freed[i].count);
     for (; handle != TIDEI_SIM_NO_HANDLE; handle = handles->handles[handle].next)
         handles->cache[handles->cache_count++] = handle;
     freed_remove(handles, i);
@@ -124,7 +124,7 @@ handles_shrink(struct tidei_sim_handles *handles, uint64_t keep_bytes)
             i++;
             continue;
         }
-        tidei_figure_add(&handles->tally->unmapped, handles->freed[i].count);
+        tidei_sim_tally_unmap(handles->tally, handles->freed[i].count);
         for (; handle != TIDEI_SIM_NO_HANDLE; handle = next) {
             next = handles->handles[handle].next;
             handles_release(handles, handle);
@@ -315,7 +315,7 @@ plan_commit(struct tidei_sim_handles *handles, const struct handles_plan *plan)
             last = handles->handles[last].next;
         handles->handles[last].next = first;
         first = handles->freed[i].first;
-        tidei_figure_add(&handles->tally->unmapped, handles->freed[i].count);
+        tidei_sim_tally_unmap(handles->tally, handles->freed[i].count);
         freed_remove(handles, i);
     }
     return first;
@@ -334,7 +334,7 @@ handles_plan(struct tidei_sim_handles *handles, uint64_t bytes)
         handles_shrink(handles, most_bytes - plan.missing_bytes);
         plan_add(handles, &plan, handles_new(handles, plan.missing_bytes));
     }
-    tidei_figure_add(&handles->tally->mapped, plan.count);
+    tidei_sim_tally_map(handles->tally, plan.count);
     return plan_commit(handles, &plan);
 }
 

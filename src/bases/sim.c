@@ -233,6 +233,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ALLOCATES, bytes);
     if (sim_has_units(sim))
         return sim_allocate_units(sim, bytes, alignment, out);
     if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->unit_bytes, &rounded))
@@ -287,6 +288,7 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_FREES, bytes);
     status = sim_has_units(sim)   ? tidei_sim_units_give(&sim->units, pointer, word)
              : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word, stream)
                                   : sim_give(sim, pointer, word);
@@ -466,5 +468,20 @@ tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out)
     figures.trims = tidei_figure_get(&tally->trims);
     figures.orders = tidei_figure_get(&tally->orders);
     tidei_figures_copy(out, &figures, sizeof(figures));
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_sim_watch(struct tide_resource *sim, tide_sim_watcher watcher, void *context)
+{
+    TIDEI_INSIDE(sim);
+    enum tide_status status = tidei_kind_check(&tidei_sim_kind, sim);
+    struct tidei_sim_tally *tally;
+
+    if (status != TIDE_OK)
+        return status;
+    tally = &((struct sim *)sim)->tally;
+    tally->watcher = watcher;
+    tally->watcher_context = context;
     return TIDE_OK;
 }

@@ -186,7 +186,8 @@ struct fake_device {
     struct CUctx_st *primary;
     CUmemoryPool default_pool, pool;
     uint64_t total_bytes, used_bytes;
-    uint64_t others_bytes; /* of other processes */
+    uint64_t others_bytes;               /* of other processes */
+    uint64_t clear_ns, clear_ns_per_mib; /* when all is cleared that went back, and what that takes; 0: nothing */
     unsigned int primary_flags;
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/fake-cuda/capture.h"
@@ -45,6 +46,40 @@ fake_memory_count(void)
     return count;
 }
 
+/* The longest that a call waits for memory that is cleared, as an H200 does it. */
+#define MEMORY_CLEAR_MOST_NS 1050000
+
+static uint64_t
+memory_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* FAKE_CUDA_CLEAR: memory that went back is cleared, and what takes memory waits for that. */
+static void
+memory_await_clear(const struct fake_device *entry)
+{
+    uint64_t now = memory_now_ns(), end = entry->clear_ns;
+
+    if (end > now + MEMORY_CLEAR_MOST_NS)
+        end = now + MEMORY_CLEAR_MOST_NS;
+    while (memory_now_ns() < end)
+        ;
+}
+
+static void
+memory_clear(struct fake_device *entry, uint64_t bytes)
+{
+    uint64_t now = memory_now_ns();
+
+    if (entry->clear_ns < now)
+        entry->clear_ns = now;
+    entry->clear_ns += bytes / FAKE_MIB * entry->clear_ns_per_mib;
+}
+
 bool
 fake_device_take(int device, uint64_t bytes)
 {
@@ -56,14 +91,19 @@ fake_device_take(int device, uint64_t bytes)
     if (bytes > entry->total_bytes - FAKE_OWN_BYTES - entry->others_bytes - entry->used_bytes)
         return false;
     entry->used_bytes += bytes;
+    if (entry->clear_ns_per_mib != 0)
+        memory_await_clear(entry);
     return true;
 }
 
 void
 fake_device_give(int device, uint64_t bytes)
 {
-    if (device >= 0)
-        fake.devices[device].used_bytes -= bytes;
+    if (device < 0)
+        return;
+    fake.devices[device].used_bytes -= bytes;
+    if (fake.devices[device].clear_ns_per_mib != 0)
+        memory_clear(&fake.devices[device], bytes);
 }
 
 static bool

@@ -452,7 +452,7 @@ recommend_json_driver(struct json *json, const struct recommend *run, size_t num
         json_put_text(json, "call", cost_call_names[call]);
         json_put_unsigned(json, "count", amount->count);
         json_put_real(json, "bytes", amount->bytes);
-        json_put_real(json, "ns", costs_of(&run->costs.of[base][call], amount));
+        json_put_real(json, "ns", costs_of(&run->costs, base, (enum cost_call)call, amount));
         json_end(json, '}');
     }
     json_end(json, ']');

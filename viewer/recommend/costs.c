@@ -1,6 +1,6 @@
 /*
- * Reads and writes files of costs: a line "device NAME", and for each call a line "BASE.CALL NS NS_PER_MIB SPREAD",
- * in any order. "#" begins a comment.
+ * Reads and writes files of costs: lines "version 2" and "device NAME", and for each call a line "BASE.CALL NS
+ * NS_PER_MIB SPREAD", in any order. "#" begins a comment. The first version had no line of its own, and no waits.
  */
 #include "config.h"
 
@@ -18,50 +18,55 @@
 
 const char *const cost_base_names[COST_BASES] = { "cuda", "driver", "vmm" };
 const char *const cost_call_names[COST_CALLS] = { "allocate", "free",  "grow", "return", "fresh",
-                                                  "map",      "unmap", "trim", "order" };
+                                                  "map",      "unmap", "trim", "order",  "wait" };
 
 /*
- * An NVIDIA H200, driver 580.159. Measured alone, as medians: cuMemAlloc that takes pages, 31 us and 54 ns/MiB; growth
- * of the driver's pool, 1.4 us/MiB; cuMemCreate 8 us; cuMemMap and cuMemSetAccess 22 us a handle; cuMemRelease 16 us
- * and 290 ns/MiB. The others are what these leave of the times of 90 replays, six stacks over each base for five
- * traces, by least squares: the same calls take longer among other live memory than again and again for one block. See
+ * An NVIDIA H200, driver 580.159, with a context current. What the driver's calls took in 98 replays, seven over each
+ * base for five traces: their means by size, as far as nothing was being cleared, and what small ones took of a base.
+ * Clearing: the slope of cuMemAlloc at once after a cuMemFree of 66 to 312 MiB, and what it took at the most. See
  * bench/README.md.
  */
 const struct costs costs_default = {
     .device = "NVIDIA H200",
     .of = {
         [COST_CUDA] = {
-            [COST_ALLOCATE] = { 2800, 0, 0 },
-            [COST_FREE] = { 2800, 0, 0 },
-            [COST_GROW] = { 28500, 54, 0 },
-            [COST_RETURN] = { 37000, 700, 0 },
-            [COST_FRESH] = { 0, 40, 0 },
-            [COST_ORDER] = { 400, 0, 0 },
+            [COST_ALLOCATE] = { 1800, 0, 0 },
+            [COST_FREE] = { 4300, 0, 0 },
+            [COST_GROW] = { 44000, 90, 0 },
+            [COST_RETURN] = { 39000, 370, 0 },
+            [COST_ORDER] = { 320, 0, 0 },
+            [COST_WAIT] = { 1050000, 2400, 0 },
         },
         [COST_DRIVER] = {
-            [COST_ALLOCATE] = { 1850, 0, 0 },
-            [COST_FREE] = { 1850, 0, 0 },
-            [COST_GROW] = { 0, 1400, 0 },
-            [COST_RETURN] = { 0, 480, 0 },
-            [COST_ORDER] = { 400, 0, 0 },
+            [COST_ALLOCATE] = { 900, 0, 0 },
+            [COST_FREE] = { 900, 0, 0 },
+            [COST_GROW] = { 0, 1300, 0 },
+            [COST_RETURN] = { 0, 1300, 0 },
+            [COST_TRIM] = { 80, 0, 0 },
+            [COST_ORDER] = { 320, 0, 0 },
+            [COST_WAIT] = { 1050000, 2400, 0 },
         },
         [COST_VMM] = {
-            [COST_ALLOCATE] = { 1300, 0, 0 },
-            [COST_FREE] = { 1300, 0, 0 },
-            [COST_GROW] = { 8400, 0, 0 },
-            [COST_RETURN] = { 16000, 290, 0 },
-            [COST_FRESH] = { 0, 280, 0 },
-            [COST_MAP] = { 22000, 0, 0 },
-            [COST_UNMAP] = { 29700, 0, 0 },
-            [COST_ORDER] = { 400, 0, 0 },
+            [COST_ALLOCATE] = { 450, 0, 0 },
+            [COST_FREE] = { 2100, 0, 0 },
+            [COST_GROW] = { 12500, 170, 0 },
+            [COST_RETURN] = { 17000, 470, 0 },
+            [COST_MAP] = { 33000, 0, 0 },
+            [COST_UNMAP] = { 22500, 0, 0 },
+            [COST_ORDER] = { 320, 0, 0 },
+            [COST_WAIT] = { 1050000, 2400, 0 },
         },
     },
 };
+
+/* Of the files that are written. */
+#define COSTS_VERSION "2"
 
 /* While a file is read. */
 struct costs_reader {
     const char *path;
     struct costs *out;
+    bool has_version;
     bool has_device;
     bool has[COST_BASES][COST_CALLS];
 };
@@ -107,6 +112,19 @@ costs_find(const char *name, size_t length, int *base, int *call)
     return false;
 }
 
+/* The line with the version, behind its word. */
+static int
+costs_version(struct costs_reader *reader, const char *rest, size_t number)
+{
+    if (reader->has_version)
+        return costs_wrong(reader, number, "a second version");
+    if (strcmp(rest + strspn(rest, " \t"), COSTS_VERSION) != 0)
+        return costs_wrong(reader, number,
+                           "version " COSTS_VERSION " is expected; `tidemark devices --measure` writes it");
+    reader->has_version = true;
+    return COMMAND_FINE;
+}
+
 static int
 costs_line(void *context, char *line, size_t number)
 {
@@ -116,6 +134,8 @@ costs_line(void *context, char *line, size_t number)
     struct cost cost;
     int base, call;
 
+    if (length == 7 && memcmp(line, "version", 7) == 0)
+        return costs_version(reader, rest, number);
     if (length == 6 && memcmp(line, "device", 6) == 0) {
         rest += strspn(rest, " \t");
         if (reader->has_device)
@@ -151,7 +171,9 @@ costs_read(const char *path, struct costs *out)
         return status;
     for (int base = 0; base < COST_BASES; base++) {
         for (int call = 0; call < COST_CALLS; call++) {
-            if (cost_has((enum cost_base)base, (enum cost_call)call) && !reader.has[base][call]) {
+            bool may_lack = !reader.has_version && call == COST_WAIT;
+
+            if (cost_has((enum cost_base)base, (enum cost_call)call) && !reader.has[base][call] && !may_lack) {
                 message("%s: %s.%s is missing; where an earlier version wrote the file, measure again", path,
                         cost_base_names[base], cost_call_names[call]);
                 return COMMAND_WRONG;
@@ -170,7 +192,8 @@ costs_write(struct emit *out, const struct costs *costs)
     emit_string(
         out,
         "# What calls of the driver cost, for `tidemark recommend --costs`: ns, ns for each MiB, and how far a call\n"
-        "# is from that in the median, as a share.\n");
+        "# is from that in the median, as a share.\n"
+        "version " COSTS_VERSION "\n");
     emit_format(out, "device %s\n", costs->device);
     for (int base = 0; base < COST_BASES; base++) {
         for (int call = 0; call < COST_CALLS; call++) {
@@ -193,7 +216,10 @@ cost_has(enum cost_base base, enum cost_call call)
 }
 
 double
-costs_of(const struct cost *cost, const struct cost_amount *amount)
+costs_of(const struct costs *costs, enum cost_base base, enum cost_call call, const struct cost_amount *amount)
 {
-    return cost->ns * (double)amount->count + cost->ns_per_mib * amount->bytes / (1 << 20);
+    const struct cost *cost = &costs->of[base][call];
+    double ns = call != COST_WAIT ? cost->ns * (double)amount->count : 0;
+
+    return ns + cost->ns_per_mib * amount->bytes / (1 << 20);
 }

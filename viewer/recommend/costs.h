@@ -29,6 +29,7 @@ enum cost_call {
     COST_UNMAP,    /* and that is no longer */
     COST_TRIM,     /* a trim */
     COST_ORDER,    /* a stream that is made to wait for another one */
+    COST_WAIT,     /* memory that went back is cleared; growth waits for that, but no longer than `ns` */
     COST_CALLS,
 };
 
@@ -59,12 +60,15 @@ struct costs {
 /* The costs of an NVIDIA H200, with the sources of the figures beside them. */
 extern const struct costs costs_default;
 
-/* Read a file that costs_write wrote. Each cost must be there once. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/*
+ * Read a file that costs_write wrote, or an earlier version did, whose growths have their waits in them. Each cost must
+ * be there once. COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
 int costs_read(const char *path, struct costs *out);
 
 void costs_write(struct emit *out, const struct costs *costs);
 
-/* The ns that so many calls with so many bytes in all cost. */
-double costs_of(const struct cost *cost, const struct cost_amount *amount);
+/* The ns that so many calls with so many bytes in all cost. Those of COST_WAIT cost nothing beside the bytes. */
+double costs_of(const struct costs *costs, enum cost_base base, enum cost_call call, const struct cost_amount *amount);
 
 #endif

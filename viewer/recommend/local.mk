@@ -4,6 +4,8 @@ libviewer_la_SOURCES += \
 	viewer/recommend/bins.h \
 	viewer/recommend/candidates.c \
 	viewer/recommend/candidates.h \
+	viewer/recommend/clearing.c \
+	viewer/recommend/clearing.h \
 	viewer/recommend/costs.c \
 	viewer/recommend/costs.h \
 	viewer/recommend/measure.c \

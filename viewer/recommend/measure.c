@@ -4,6 +4,10 @@
  * The driver takes back quickly what was freed just now, and slowly what lies among other memory. So each base first
  * takes blocks of many sizes, which nobody had before, and then frees and allocates some of them while the others stay.
  * All of it stays until the last base is measured, so that the memory of each is fresh.
+ *
+ * What goes back is cleared, and growth waits for that (clearing.h). How long is measured first, with blocks that are
+ * freed and allocated at once. All else is measured while nothing is being cleared: after each return the measurement
+ * waits itself.
  */
 #include "config.h"
 
@@ -11,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tidemark/tidemark.h>
 
@@ -22,8 +27,18 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Sizes are powers of two from 2 MiB on. */
-#define MEASURE_SIZES 8
+/* Sizes are powers of two from 2 MiB to 1 GiB: those of the chunks that pools ask for. */
+#define MEASURE_SIZES 10
+
+/* Once all sizes have this share of a base's memory, only the MEASURE_MANY smallest follow: many blocks, few bytes. */
+#define MEASURE_LARGE_SHARE 0.75
+#define MEASURE_MANY        4
+
+/* With this share of the longest wait a block is taken not to have waited as long as any. */
+#define MEASURE_NO_LIMIT 0.85
+
+/* How long clearing is waited for at the most while its speed is not known. */
+#define MEASURE_CLEAR_NS 20e6
 
 /* Blocks of a base at most, and the step in which they are visited: a prime, so that neighbours are freed apart. */
 #define MEASURE_BLOCKS 512
@@ -31,6 +46,15 @@
 
 /* How often a single call is timed. */
 #define MEASURE_TURNS 16
+
+/* How often all of that is done, where it can be done again. The least mean counts: what disturbs it only adds. */
+#define MEASURE_PASSES 3
+
+/*
+ * Blocks of `vmm` that stay while its handles are mapped and released. As long as a base has few, it lays each far from
+ * all others (src/bases/vmm/space.h), where a mapping needs tables of its own. A pool lays its chunks side by side.
+ */
+#define MEASURE_NEIGHBOURS 32
 
 /* Small requests, of which cuMemAlloc puts several into one page. */
 #define MEASURE_SMALL_BYTES (UINT64_C(256) << 10)
@@ -49,7 +73,7 @@
 
 /* The times of one call by size. */
 struct measured {
-    double ns[MEASURE_SIZES][4 * MEASURE_BLOCKS / MEASURE_SIZES];
+    double ns[MEASURE_SIZES][4 * MEASURE_BLOCKS / MEASURE_MANY];
     size_t count[MEASURE_SIZES];
 };
 
@@ -61,6 +85,7 @@ struct measure_block {
 /* A base that is measured. */
 struct measure {
     struct tide_resource *base; /* owns */
+    double clear_ns;            /* for each MiB; < 0: not known */
     const char *text;           /* of the base */
     const char *why;            /* a constant: why it is not measured; NULL: the error's text says it */
     uint64_t most_bytes;        /* that it may have */
@@ -75,6 +100,13 @@ static uint64_t
 measure_bytes(unsigned size)
 {
     return 2 * MIB << size;
+}
+
+/* What blocks may have beside small ones. */
+static uint64_t
+measure_most_bytes(const struct measure *measure)
+{
+    return measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
 }
 
 static int
@@ -102,6 +134,26 @@ measure_mean(double *values, size_t count)
     for (size_t i = 0; i < count; i++)
         sum += values[i];
     return count > 0 ? sum / (double)count : 0;
+}
+
+/* Keep the least of the passes. `pass`: its number, from 0. */
+static double
+measure_least(double least, double now, int pass)
+{
+    return pass == 0 || now < least ? now : least;
+}
+
+/* The same for the mean of each size: where the times of this pass are less, they take the place of those before. */
+static void
+measure_keep_least(struct measured *least, struct measured *now)
+{
+    for (unsigned size = 0; size < MEASURE_SIZES; size++) {
+        if (now->count[size] == 0 || (least->count[size] > 0 && measure_mean(least->ns[size], least->count[size]) <=
+                                                                    measure_mean(now->ns[size], now->count[size])))
+            continue;
+        memcpy(least->ns[size], now->ns[size], sizeof(now->ns[size]));
+        least->count[size] = now->count[size];
+    }
 }
 
 static void
@@ -191,6 +243,17 @@ measure_trim(struct measure *measure, uint64_t keep_bytes, double *ns, double *m
     return status == TIDE_OK;
 }
 
+/* Wait until so much that went back is cleared. */
+static void
+measure_settle(const struct measure *measure, double mib)
+{
+    double ns = measure->clear_ns < 0 ? MEASURE_CLEAR_NS : 1.25 * measure->clear_ns * mib + 1e5;
+    struct timespec time = { .tv_sec = (time_t)(ns / 1e9) };
+
+    time.tv_nsec = (long)(ns - 1e9 * (double)time.tv_sec);
+    (void)nanosleep(&time, NULL);
+}
+
 /* The i-th of so many places, in an order in which neighbours are far apart. */
 static size_t
 measure_visit(size_t i, size_t count)
@@ -257,48 +320,136 @@ measure_empty(struct measure *measure)
 
 /* Free two blocks of different places and allocate them the other way round, again and again, while the others stay. */
 static bool
-measure_churn(struct measure *measure)
+measure_churn_once(struct measure *measure, struct measured *allocates, struct measured *frees)
 {
     bool good = true;
 
-    measure->allocates = measure->frees = (struct measured){ .count = { 0 } };
     for (size_t i = 0; i < measure->count && good; i++) {
         struct measure_block *one = measure_at(measure, 2 * i), *other = measure_at(measure, 2 * i + 1);
         unsigned size = one->size;
 
         if (one == other)
             continue;
-        good =
-            measure_empty_block(measure, one, &measure->frees) && measure_empty_block(measure, other, &measure->frees);
+        good = measure_empty_block(measure, one, frees) && measure_empty_block(measure, other, frees);
+        measure_settle(measure, (double)(measure_bytes(one->size) + measure_bytes(other->size)) / MIB);
         one->size = other->size;
         other->size = size;
-        good = good && measure_fill_block(measure, one, &measure->allocates) &&
-               measure_fill_block(measure, other, &measure->allocates);
+        good = good && measure_fill_block(measure, one, allocates) && measure_fill_block(measure, other, allocates);
     }
     return good;
 }
 
-/* Between streams such as a replay makes: one with the legacy default stream would wait for all others. */
 static bool
-measure_order(struct measure *measure, struct cost *out)
+measure_churn(struct measure *measure)
 {
-    static const uint64_t recorded[] = { 1, 2 };
-    struct replay_streams made = { 0 };
-    double times[MEASURE_TURNS];
-    bool good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
+    bool good = true;
 
-    for (int i = 0; i < MEASURE_TURNS && good; i++) {
+    measure->allocates = measure->frees = (struct measured){ .count = { 0 } };
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        struct measured allocates = { .count = { 0 } }, frees = { .count = { 0 } };
+
+        good = measure_churn_once(measure, &allocates, &frees);
+        measure_keep_least(&measure->allocates, &allocates);
+        measure_keep_least(&measure->frees, &frees);
+    }
+    return good;
+}
+
+static bool
+measure_order_once(struct measure *measure, const struct replay_streams *made, double *mean)
+{
+    double times[MEASURE_TURNS];
+
+    for (int i = 0; i < MEASURE_TURNS; i++) {
         double begin = (double)clock_now_ns();
 
-        good = tide_order(measure->base, made.streams[0], made.streams[1]) == TIDE_OK;
+        if (tide_order(measure->base, made->streams[0], made->streams[1]) != TIDE_OK)
+            return false;
         times[i] = (double)clock_now_ns() - begin;
     }
-    if (good)
-        *out = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
-    /* What the base knows of the streams ends before they do. */
-    good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
-    replay_streams_finish(&made);
+    *mean = measure_mean(times, MEASURE_TURNS);
+    return true;
+}
+
+/* Between streams such as a replay makes: one with the legacy default stream would wait for all others. */
+static bool
+measure_order(struct measure *measure, const struct replay_streams *made, struct cost *out)
+{
+    bool good = true;
+
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        double now = 0;
+
+        good = measure_order_once(measure, made, &now);
+        out->ns = measure_least(out->ns, now, pass);
+    }
     return good;
+}
+
+/* The least time of an allocation by size, out of a few: at once after a free of as much, or once that is cleared. */
+static bool
+measure_at_once(struct measure *measure, bool is_settled, double least[MEASURE_SIZES])
+{
+    bool good = true;
+
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        for (unsigned size = 0; size < measure->sizes && good; size++) {
+            struct measure_block *block = &measure->blocks[size];
+            struct measured frees = { .count = { 0 } }, allocates = { .count = { 0 } };
+
+            good = measure_empty_block(measure, block, &frees);
+            if (is_settled)
+                measure_settle(measure, 0);
+            good = good && measure_fill_block(measure, block, &allocates);
+            measure_settle(measure, 0);
+            least[size] = measure_least(least[size], allocates.ns[size][0], pass);
+        }
+    }
+    return good;
+}
+
+/*
+ * How fast memory is cleared that went back, and how long growth waits at the most: from the slope of the times of the
+ * two largest blocks that do not wait for so long. No costs: the device does not wait, as far as that can be seen.
+ */
+static bool
+measure_wait(struct measure *measure, struct cost *out)
+{
+    double now[MEASURE_SIZES] = { 0 }, settled[MEASURE_SIZES] = { 0 }, most = 0, slope;
+    unsigned size = measure->sizes;
+
+    if (!measure_at_once(measure, true, settled) || !measure_at_once(measure, false, now))
+        return false;
+    for (unsigned i = 0; i < measure->sizes; i++)
+        most = measure_max(most, now[i]);
+    while (size > 0 && (now[size - 1] > MEASURE_NO_LIMIT * most || now[size - 1] < 2 * settled[size - 1]))
+        size--;
+    *out = (struct cost){ 0, 0, 0 };
+    if (size >= 2 && now[size - 2] >= 1.5 * settled[size - 2]) {
+        slope =
+            (now[size - 1] - now[size - 2]) * (double)MIB / (double)(measure_bytes(size - 1) - measure_bytes(size - 2));
+        *out = (struct cost){ most, measure_max(slope, 0), 0 };
+    }
+    return true;
+}
+
+/* Free each block and allocate it again, while the others stay; the pass of that number. */
+static bool
+measure_small_once(struct measure *measure, void **pointers, size_t count, int pass, struct cost out[COST_CALLS])
+{
+    double allocates[MEASURE_BLOCKS], frees[MEASURE_BLOCKS];
+
+    for (size_t i = 0; i < count; i++) {
+        void **pointer = &pointers[measure_visit(i, count)], *freed = *pointer;
+
+        *pointer = NULL;
+        if (!measure_free(measure, freed, MEASURE_SMALL_BYTES, &frees[i]) ||
+            !measure_allocate(measure, MEASURE_SMALL_BYTES, pointer, &allocates[i]))
+            return false;
+    }
+    out[COST_ALLOCATE].ns = measure_least(out[COST_ALLOCATE].ns, measure_mean(allocates, count), pass);
+    out[COST_FREE].ns = measure_least(out[COST_FREE].ns, measure_mean(frees, count), pass);
+    return true;
 }
 
 /* Requests that share pages with others, which stay: the costs of calls for which nothing is taken of the device. */
@@ -306,27 +457,18 @@ static bool
 measure_small(struct measure *measure, struct cost out[COST_CALLS])
 {
     void *pointers[MEASURE_BLOCKS] = { NULL };
-    double allocates[MEASURE_BLOCKS], frees[MEASURE_BLOCKS], ns;
+    double ns;
     uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
     size_t count = fit < MEASURE_BLOCKS ? (size_t)fit : MEASURE_BLOCKS;
     bool good = true;
 
     for (size_t i = 0; i < count && good; i++)
         good = measure_allocate(measure, MEASURE_SMALL_BYTES, &pointers[i], &ns);
-    for (size_t i = 0; i < count && good; i++) {
-        void **pointer = &pointers[measure_visit(i, count)];
-
-        good = measure_free(measure, *pointer, MEASURE_SMALL_BYTES, &frees[i]);
-        *pointer = NULL;
-        good = good && measure_allocate(measure, MEASURE_SMALL_BYTES, pointer, &allocates[i]);
-    }
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+        good = measure_small_once(measure, pointers, count, pass, out);
     for (size_t i = 0; i < count; i++) {
         if (pointers[i] != NULL)
             good = measure_free(measure, pointers[i], MEASURE_SMALL_BYTES, &ns) && good;
-    }
-    if (good) {
-        out[COST_ALLOCATE] = (struct cost){ measure_mean(allocates, count), 0, 0 };
-        out[COST_FREE] = (struct cost){ measure_mean(frees, count), 0, 0 };
     }
     return good;
 }
@@ -336,6 +478,9 @@ measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[CO
 {
     struct cost first = measure_fit(fresh), again, back;
 
+    if (!measure_wait(measure, &out[COST_WAIT]))
+        return false;
+    measure->clear_ns = out[COST_WAIT].ns_per_mib;
     if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
     again = measure_fit(&measure->allocates);
@@ -360,28 +505,48 @@ measure_mean_of(const struct measured *measured)
     return measure_mean(all, count);
 }
 
+/*
+ * Give all blocks back and take them again: *back_ns and *again_ns are what that takes for each MiB, beside the trim
+ * and what allocating them takes where the pool has kept all.
+ */
+static bool
+measure_driver_again(struct measure *measure, const struct cost *trim, double large_ns, double *back_ns,
+                     double *again_ns, double *mib)
+{
+    struct measured filled;
+    double ns, sum;
+
+    for (int pass = 0; pass < MEASURE_PASSES; pass++) {
+        if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, mib))
+            return false;
+        measure_settle(measure, *mib);
+        if (!measure_fill(measure, &filled, &sum))
+            return false;
+        *mib = measure_max(*mib, 1);
+        *back_ns = measure_least(*back_ns, measure_max(ns - trim->ns, 0) / *mib, pass);
+        *again_ns = measure_least(*again_ns, measure_max(sum - large_ns * (double)measure->count, 0) / *mib, pass);
+    }
+    return true;
+}
+
 /* `fresh_ns`: what it took to allocate all blocks for the first time. */
 static bool
 measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CALLS])
 {
-    double times[MEASURE_TURNS], ns, sum, mib, none, first, again;
-    struct measured filled;
+    double times[MEASURE_TURNS], mib, none, large, first, again = 0, back = 0;
 
-    if (!measure_churn(measure))
+    if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
-    out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
-    out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
+    large = measure_mean_of(&measure->allocates);
     for (int i = 0; i < MEASURE_TURNS; i++) {
         if (!measure_trim(measure, UINT64_MAX, &times[i], &none))
             return false;
     }
     out[COST_TRIM] = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
-    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &sum))
+    if (!measure_driver_again(measure, &out[COST_TRIM], large, &back, &again, &mib))
         return false;
-    mib = measure_max(mib, 1);
-    out[COST_RETURN] = (struct cost){ 0, measure_max(ns - out[COST_TRIM].ns, 0) / mib, 0 };
-    first = measure_max(fresh_ns - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
-    again = measure_max(sum - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
+    out[COST_RETURN] = (struct cost){ 0, back, 0 };
+    first = measure_max(fresh_ns - large * (double)measure->count, 0) / mib;
     out[COST_GROW] = (struct cost){ 0, again, 0 };
     out[COST_FRESH] = (struct cost){ 0, measure_max(first - again, 0), 0 };
     return true;
@@ -389,7 +554,7 @@ measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CA
 
 /* A block gets the handles of two: they are mapped, and with the next free their former mappings end. */
 static bool
-measure_remap(struct measure *measure, struct cost out[COST_CALLS])
+measure_remap_once(struct measure *measure, int pass, struct cost out[COST_CALLS])
 {
     double maps[MEASURE_TURNS], unmaps[MEASURE_TURNS], ns, mib;
     void *one, *other, *both;
@@ -406,58 +571,109 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
             !measure_allocate(measure, 4 * MIB, &both, &maps[i]) || !measure_free(measure, both, 4 * MIB, &unmaps[i]))
             return false;
     }
-    out[COST_MAP] =
-        (struct cost){ measure_max(measure_mean(maps, MEASURE_TURNS) - out[COST_ALLOCATE].ns, 0) / 2, 0, 0 };
-    out[COST_UNMAP] =
-        (struct cost){ measure_max(measure_mean(unmaps, MEASURE_TURNS) - out[COST_FREE].ns, 0) / 2, 0, 0 };
+    out[COST_MAP].ns = measure_least(
+        out[COST_MAP].ns, measure_max(measure_mean(maps, MEASURE_TURNS) - out[COST_ALLOCATE].ns, 0) / 2, pass);
+    out[COST_UNMAP].ns = measure_least(
+        out[COST_UNMAP].ns, measure_max(measure_mean(unmaps, MEASURE_TURNS) - out[COST_FREE].ns, 0) / 2, pass);
     return true;
 }
 
-/* What a handle takes that is unmapped and released, by size. */
 static bool
-measure_release(struct measure *measure, struct cost *out)
+measure_remap(struct measure *measure, struct cost out[COST_CALLS])
 {
-    struct measured released = { .count = { 0 } };
+    bool good = true;
 
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+        good = measure_remap_once(measure, pass, out);
+    return good;
+}
+
+/* What blocks take, by size, that get new handles, and that are unmapped and released. */
+static bool
+measure_handles_once(struct measure *measure, struct measured *grown, struct measured *released)
+{
     for (unsigned size = 0; size < measure->sizes; size++) {
-        uint64_t bytes = measure_bytes(size), fit = measure->most_bytes / bytes;
+        uint64_t bytes = measure_bytes(size), fit = measure_most_bytes(measure) / bytes;
         size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
-        void *pointers[MEASURE_TURNS] = { NULL };
+        struct measure_block blocks[MEASURE_TURNS] = { { .pointer = NULL } };
         double ns, mib;
         bool good = true;
 
-        for (size_t i = 0; i < count && good; i++)
-            good = measure_allocate(measure, bytes, &pointers[i], &ns);
+        for (size_t i = 0; i < count && good; i++) {
+            blocks[i].size = size;
+            good = measure_fill_block(measure, &blocks[i], grown);
+        }
         for (size_t i = 0; i < count; i++) {
-            if (pointers[i] != NULL)
-                good = measure_free(measure, pointers[i], bytes, &ns) && good;
+            if (blocks[i].pointer != NULL)
+                good = measure_free(measure, blocks[i].pointer, bytes, &ns) && good;
         }
         if (!good || !measure_trim(measure, 0, &ns, &mib))
             return false;
-        measure_add(&released, size, ns / (double)count);
+        measure_add(released, size, ns / (double)count);
+        measure_settle(measure, mib);
     }
-    *out = measure_fit(&released);
     return true;
 }
 
 static bool
+measure_grow_handles(struct measure *measure, struct measured *grown, struct measured *released)
+{
+    bool good = true;
+
+    *grown = *released = (struct measured){ .count = { 0 } };
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        struct measured up = { .count = { 0 } }, down = { .count = { 0 } };
+
+        good = measure_handles_once(measure, &up, &down);
+        measure_keep_least(grown, &up);
+        measure_keep_least(released, &down);
+    }
+    return good;
+}
+
+/* What creating, mapping, unmapping and releasing handles takes beside others. */
+static bool
+measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct measured *grown, struct measured *released)
+{
+    void *neighbours[MEASURE_NEIGHBOURS] = { NULL };
+    uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
+    size_t count = fit < MEASURE_NEIGHBOURS ? (size_t)fit : MEASURE_NEIGHBOURS;
+    bool good = true;
+    double ns, mib;
+
+    for (size_t i = 0; i < count && good; i++)
+        good = measure_allocate(measure, measure_bytes(0), &neighbours[i], &ns);
+    good = good && measure_remap(measure, out) && measure_trim(measure, 0, &ns, &mib);
+    measure_settle(measure, 4.0 * MEASURE_TURNS);
+    good = good && measure_grow_handles(measure, grown, released);
+    for (size_t i = 0; i < count; i++) {
+        if (neighbours[i] != NULL)
+            good = measure_free(measure, neighbours[i], measure_bytes(0), &ns) && good;
+    }
+    return good;
+}
+
+/* The memory that the first blocks got is fresh, and what handles get beside others is not. */
+static bool
 measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COST_CALLS])
 {
-    struct cost first = measure_fit(fresh), again, released;
-    struct measured filled;
+    struct cost first = measure_fit(fresh), again, back;
+    struct measured grown, released;
     double ns, mib;
 
     if (!measure_churn(measure))
         return false;
     out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
     out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
-    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &ns) ||
-        !measure_empty(measure) || !measure_remap(measure, out) || !measure_trim(measure, 0, &ns, &mib) ||
-        !measure_release(measure, &released))
+    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib))
         return false;
-    again = measure_fit(&filled);
+    measure_settle(measure, mib);
+    if (!measure_handles(measure, out, &grown, &released))
+        return false;
+    again = measure_fit(&grown);
+    back = measure_fit(&released);
     out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns + out[COST_MAP].ns, 0);
-    out[COST_RETURN] = measure_less(released, out[COST_UNMAP].ns, 0);
+    out[COST_RETURN] = measure_less(back, out[COST_UNMAP].ns, 0);
     out[COST_FRESH] = measure_less((struct cost){ 0, first.ns_per_mib, first.spread }, 0, again.ns_per_mib);
     return true;
 }
@@ -466,12 +682,14 @@ measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COS
 static void
 measure_plan(struct measure *measure)
 {
-    uint64_t most_bytes = measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
+    uint64_t most_bytes = measure_most_bytes(measure);
 
     while (measure->sizes < MEASURE_SIZES && 2 * measure_bytes(measure->sizes) <= most_bytes)
         measure->sizes++;
     for (unsigned i = 0; measure->sizes > 0 && measure->count < MEASURE_BLOCKS; i++) {
-        unsigned size = i % measure->sizes;
+        bool is_large = (double)measure->bytes < MEASURE_LARGE_SHARE * (double)most_bytes;
+        unsigned sizes = is_large || measure->sizes < MEASURE_MANY ? measure->sizes : MEASURE_MANY;
+        unsigned size = i % sizes;
 
         if (measure_bytes(size) > most_bytes - measure->bytes)
             break;
@@ -483,6 +701,8 @@ measure_plan(struct measure *measure)
 static bool
 measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_CALLS])
 {
+    static const uint64_t recorded[] = { 1, 2 };
+    struct replay_streams made = { 0 };
     struct measured fresh;
     double fresh_ns;
     bool good;
@@ -492,12 +712,21 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
         return false;
     }
     measure_plan(measure);
-    if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK || !measure_fill(measure, &fresh, &fresh_ns))
+    if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK)
         return false;
-    good = kind == COST_CUDA  ? measure_cuda(measure, &fresh, out)
-           : kind == COST_VMM ? measure_vmm(measure, &fresh, out)
-                              : measure_driver(measure, fresh_ns, out);
-    return good && measure_order(measure, &out[COST_ORDER]);
+    /* All is done with a context, as a replay does it. */
+    good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
+    measure_settle(measure, (double)measure->most_bytes / MIB);
+    good = good && measure_fill(measure, &fresh, &fresh_ns);
+    if (good)
+        good = kind == COST_CUDA  ? measure_cuda(measure, &fresh, out)
+               : kind == COST_VMM ? measure_vmm(measure, &fresh, out)
+                                  : measure_driver(measure, fresh_ns, out);
+    good = good && measure_order(measure, &made, &out[COST_ORDER]);
+    /* What the base knows of the streams ends before they do. */
+    good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
+    replay_streams_finish(&made);
+    return good;
 }
 
 /* Measure the bases one after the other; the memory of all of them goes back at the end. */
@@ -505,6 +734,7 @@ static void
 measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct costs *out)
 {
     char texts[COST_BASES][64];
+    double clear_ns = -1;
 
     for (int base = 0; base < COST_BASES; base++) {
         struct cost measured[COST_CALLS] = { { 0, 0, 0 } };
@@ -512,10 +742,16 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
         /* The driver's pool keeps what is free, so that it can be seen what giving it back takes. */
         snprintf(texts[base], sizeof(texts[base]), "%s(device=%d%s)", cost_base_names[base], ordinal,
                  base == COST_DRIVER ? ", release_threshold=1EiB" : "");
-        measures[base] = (struct measure){ .text = texts[base], .most_bytes = most_bytes };
-        if (measure_base((enum cost_base)base, &measures[base], measured))
+        measures[base] = (struct measure){ .text = texts[base], .most_bytes = most_bytes, .clear_ns = clear_ns };
+        if (measure_base((enum cost_base)base, &measures[base], measured)) {
+            /* The device clears the memory of all bases, and `cuda` is the one with which that is seen. */
+            if (base != COST_CUDA && clear_ns >= 0)
+                measured[COST_WAIT] = out->of[COST_CUDA][COST_WAIT];
+            else if (base != COST_CUDA)
+                measured[COST_WAIT] = costs_default.of[base][COST_WAIT];
             memcpy(out->of[base], measured, sizeof(measured));
-        else
+            clear_ns = base == COST_CUDA ? measures[base].clear_ns : clear_ns;
+        } else
             message("tidemark devices: device %d: %s is not measured, and keeps the costs of an %s: %s", ordinal,
                     cost_base_names[base], costs_default.device,
                     measures[base].why != NULL ? measures[base].why : tide_error_text());

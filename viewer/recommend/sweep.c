@@ -23,6 +23,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
 #include "viewer/base/progress.h"
+#include "viewer/recommend/clearing.h"
 #include "viewer/recommend/sweep.h"
 #include "viewer/replay/report.h"
 #include "viewer/replay/run.h"
@@ -30,12 +31,17 @@
 #define SWEEP_JOBS_MOST 64
 
 /*
- * What takes less than this side by side with others is replayed again alone, so often, and the least time taken: on a
- * machine whose processors are in pairs it takes twice as long beside another one. What is shorter than
- * SWEEP_VERY_SHORT_NS is replayed until that time is reached, as little disturbs it much.
+ * What takes less than SWEEP_SHORT_NS side by side with others is replayed again alone: on a machine whose processors
+ * are in pairs it takes twice as long beside another one. From SWEEP_ONCE_NS on that is done once, and else SWEEP_ALONE
+ * times, of which the least time counts. While the second least is further from it than SWEEP_SAME, something else
+ * disturbs the replays, and there are more, up to SWEEP_ALONE_MOST. What is shorter than SWEEP_VERY_SHORT_NS is
+ * replayed until that time is reached, as little disturbs it much.
  */
-#define SWEEP_SHORT_NS      60000000
+#define SWEEP_SHORT_NS      200000000
+#define SWEEP_ONCE_NS       60000000
 #define SWEEP_ALONE         2
+#define SWEEP_ALONE_MOST    5
+#define SWEEP_SAME          1.05
 #define SWEEP_VERY_SHORT_NS 4000000
 #define SWEEP_TURNS_MOST    8
 
@@ -123,6 +129,18 @@ sweep_count_driver(struct tide_resource *sim, struct cost_amount amounts[COST_CA
     sweep_add(&amounts[COST_ORDER], figures.orders, 0);
 }
 
+/* Have the waits of all its bases counted: they are of one device. */
+static void
+sweep_watch(struct tide_resource *resource, struct clearing *clearing)
+{
+    struct tide_upstream upstream;
+
+    if (strcmp(tide_resource_name(resource), "sim") == 0)
+        (void)tide_sim_watch(resource, clearing_watch, clearing);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &upstream) == TIDE_OK; i++)
+        sweep_watch(upstream.resource, clearing);
+}
+
 /* Add what reached the bases of a stack. */
 static void
 sweep_count(const struct replay_report *report, struct trial *trial)
@@ -153,12 +171,16 @@ sweep_count(const struct replay_report *report, struct trial *trial)
 
 /* Replay one input once. False: trial->error says why. */
 static bool
-sweep_replay(const struct candidate *candidate, const struct traffic *traffic, struct trial *trial)
+sweep_replay(const struct sweep *sweep, const struct candidate *candidate, const struct traffic *traffic,
+             struct trial *trial)
 {
     struct replay_options options = { 0 };
     struct replay_report report = { 0 };
     struct tide_resource *stack;
-    struct replay replay;
+    struct replay replay = { 0 };
+    struct clearing clearing = { .costs = sweep->costs->of[candidate->base],
+                                 .replay = &replay.result,
+                                 .base = candidate->base };
     struct sweep_clock begin;
     int status;
 
@@ -166,6 +188,7 @@ sweep_replay(const struct candidate *candidate, const struct traffic *traffic, s
         snprintf(trial->error, sizeof(trial->error), "%s", tide_error_text());
         return false;
     }
+    sweep_watch(stack, &clearing);
     begin = sweep_clock_now();
     status = replay_run(&replay, &traffic->input, stack, &options);
     trial->own_ns += sweep_clock_since(&begin);
@@ -174,6 +197,8 @@ sweep_replay(const struct candidate *candidate, const struct traffic *traffic, s
     if (status == COMMAND_FINE) {
         trial->failures += replay.result.failures;
         sweep_count(&report, trial);
+        trial->amounts[COST_WAIT].count += clearing.waits.count;
+        trial->amounts[COST_WAIT].bytes += clearing.waits.bytes;
         replay_report_free(&report);
     } else {
         snprintf(trial->error, sizeof(trial->error), "it could not be replayed");
@@ -196,27 +221,38 @@ sweep_add_time(struct trial *trial, double own_ns)
     trial->ns = trial->own_ns + trial->driver_ns;
 }
 
+/* Whether so many replays, which took `sum` ns in all, are enough. */
+static bool
+sweep_is_enough(unsigned turns, double sum, double least, double second)
+{
+    return turns >= SWEEP_TURNS_MOST || (turns >= SWEEP_ALONE && sum >= SWEEP_VERY_SHORT_NS &&
+                                         (turns >= SWEEP_ALONE_MOST || second <= SWEEP_SAME * least));
+}
+
 /* Replay all inputs, alone more than once, and take the least time. */
 static void
 sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct trial *out)
 {
-    const struct cost *cost = sweep->costs->of[candidate->base];
-    double least = 0, sum = 0;
+    double least = 0, second = 0, sum = 0;
 
-    for (unsigned turn = 0; turn < SWEEP_TURNS_MOST; turn++) {
-        if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_SHORT_NS ||
-                         (turn >= SWEEP_ALONE && sum >= SWEEP_VERY_SHORT_NS)))
+    for (unsigned turn = 0; !sweep_is_enough(turn, sum, least, second); turn++) {
+        if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_ONCE_NS))
             break;
         *out = (struct trial){ .is_alone = sweep->is_alone };
         for (size_t i = 0; i < sweep->traffic_count; i++) {
-            if (!sweep_replay(candidate, &sweep->traffic[i], out))
+            if (!sweep_replay(sweep, candidate, &sweep->traffic[i], out))
                 break;
         }
-        least = turn == 0 || out->own_ns < least ? out->own_ns : least;
+        if (turn == 0 || out->own_ns < least) {
+            second = turn == 0 ? out->own_ns : least;
+            least = out->own_ns;
+        } else if (turn == 1 || out->own_ns < second) {
+            second = out->own_ns;
+        }
         sum += out->own_ns;
     }
     for (int call = 0; call < COST_CALLS; call++)
-        out->driver_ns += costs_of(&cost[call], &out->amounts[call]);
+        out->driver_ns += costs_of(sweep->costs, candidate->base, (enum cost_call)call, &out->amounts[call]);
     sweep_add_time(out, least);
 }
 

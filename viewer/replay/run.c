@@ -410,6 +410,7 @@ run_thread(void *context)
 {
     struct replay_thread *self = context;
     struct replay_shared *shared = self->shared;
+    bool entered = replay_streams_enter(&shared->replay->streams);
 
     run_name_thread(shared->replay, (size_t)(self - shared->threads));
     while (turn_wait(self)) {
@@ -427,6 +428,8 @@ run_thread(void *context)
         if (is_last)
             break;
     }
+    if (entered)
+        replay_streams_leave(&shared->replay->streams);
     return NULL;
 }
 
@@ -508,7 +511,7 @@ run_prepare(struct replay *replay)
     for (size_t i = 0; i < input->allocation_count; i++)
         replay->pointers[i] = REPLAY_NOTHING;
     status = replay_streams_make(replay->stack, input->streams, input->stream_count, &replay->streams);
-    if (status != COMMAND_FINE || replay->streams.driver == NULL)
+    if (status != COMMAND_FINE || replay->streams.driver == NULL || input->stream_count < 2)
         return status;
     replay->allocated_on = calloc(input->allocation_count + 1, sizeof(*replay->allocated_on));
     return replay->allocated_on != NULL ? COMMAND_FINE : run_no_memory();

@@ -28,7 +28,9 @@
 struct replay_driver {
     void *library;
     CUdevice device;
+    CUcontext context;
     bool retained;
+    bool entered; /* the thread that made the streams has the context current */
 #define ENTRY(slot, name, parameters) CUresult(CUDAAPI *slot) parameters;
     STREAMS_ENTRIES(ENTRY)
 #undef ENTRY
@@ -60,7 +62,7 @@ streams_load(struct replay_driver *driver)
     return NULL;
 }
 
-/* Make the streams with the context of the device current. */
+/* The context of the device is current. */
 static int
 streams_fill(struct replay_driver *driver, const uint64_t *recorded, struct replay_streams *out)
 {
@@ -82,24 +84,35 @@ static int
 streams_create(int ordinal, const uint64_t *recorded, struct replay_streams *out)
 {
     struct replay_driver *driver = out->driver;
-    CUcontext context, left;
     const char *missing = streams_load(driver);
     CUresult result;
-    int status;
 
     if (missing != NULL)
         return streams_failed(missing, 0);
     result = driver->device_get(&driver->device, ordinal);
     if (result == CUDA_SUCCESS)
-        result = driver->primary_context_retain(&context, driver->device);
+        result = driver->primary_context_retain(&driver->context, driver->device);
     driver->retained = result == CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = driver->context_push(context);
+        result = driver->context_push(driver->context);
     if (result != CUDA_SUCCESS)
         return streams_failed("its context", (int)result);
-    status = streams_fill(driver, recorded, out);
-    (void)driver->context_pop(&left);
-    return status;
+    driver->entered = true;
+    return streams_fill(driver, recorded, out);
+}
+
+bool
+replay_streams_enter(const struct replay_streams *streams)
+{
+    return streams->driver != NULL && streams->driver->context_push(streams->driver->context) == CUDA_SUCCESS;
+}
+
+void
+replay_streams_leave(const struct replay_streams *streams)
+{
+    CUcontext left;
+
+    (void)streams->driver->context_pop(&left);
 }
 
 void
@@ -111,6 +124,8 @@ replay_streams_finish(struct replay_streams *streams)
         if (streams->streams[i] != 0)
             (void)driver->stream_destroy((CUstream)streams->streams[i]);
     }
+    if (driver != NULL && driver->entered)
+        replay_streams_leave(streams);
     if (driver != NULL && driver->retained)
         (void)driver->primary_context_release(driver->device);
     if (driver != NULL && driver->library != NULL)
@@ -119,17 +134,20 @@ replay_streams_finish(struct replay_streams *streams)
     free(streams->streams);
 }
 
-static bool
-streams_are_new(const uint64_t *recorded, size_t count)
+#else
+
+bool
+replay_streams_enter(const struct replay_streams *streams)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (recorded[i] != 0)
-            return true;
-    }
+    (void)streams;
     return false;
 }
 
-#else
+void
+replay_streams_leave(const struct replay_streams *streams)
+{
+    (void)streams;
+}
 
 void
 replay_streams_finish(struct replay_streams *streams)
@@ -151,7 +169,7 @@ replay_streams_make(struct tide_resource *stack, const uint64_t *recorded, size_
 #ifdef HAVE_CUDA_H
     int ordinal;
 
-    if (streams_are_new(recorded, count) && replay_find_device(stack, &ordinal)) {
+    if (replay_find_device(stack, &ordinal)) {
         out->driver = calloc(1, sizeof(*out->driver));
         return out->driver != NULL ? streams_create(ordinal, recorded, out) : streams_failed("no memory", 0);
     }
