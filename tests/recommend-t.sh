@@ -38,7 +38,7 @@ ask() {
         $1"
 }
 
-plan 83
+plan 84
 
 # How many stacks are tried of real traffic, where the number is not what is tested.
 tries=--candidates=$(fewer 20 8)
@@ -145,6 +145,13 @@ recommend --candidates=20 "$scratch/host.db" >"$scratch/status"
 has_words "$(cat "$scratch/out")" 'the recorded stack was not tried: it has no base of device memory' \
     'a recorded stack over host memory is not compared, and the answer says so'
 is "$(cat "$scratch/status")" 0 'one allocation is enough for an answer'
+make_trace "$scratch/run.db" "
+    INSERT INTO life VALUES (1, 1, 100, 10, 20);
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db, cupti=off) | process(kind=plain, device=0)');"
+recommend --candidates=20 "$scratch/run.db" >/dev/null
+has_words "$(cat "$scratch/out")" \
+    "the recorded stack was not tried: it is that of \`tidemark run\`, over the driver's own memory" \
+    'of a trace of tidemark run the answer says that it has no stack to be tried'
 
 # now_of STACK: what becomes of a recorded stack.
 now_of() {

@@ -53,7 +53,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 87
+plan 91
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -274,6 +274,14 @@ before=$(state "$scratch/exchanged")
 has_words "$(answer recover "$trace")" "$trace-rings: belongs to another trace than $trace 2" \
     'the ring file beside a trace that took the place of its own is of another trace'
 is "$(state "$scratch/exchanged")" "$before" 'a recovery from the ring file of another trace changes no file'
+left alone
+rm "$trace" "$trace-wal"
+gone="$trace: the trace is not there, and what is left in $trace-rings cannot be recovered without it: remove that file, too 2"
+is "$(answer recover "$trace")" "$gone" 'recover says that a ring file alone cannot be recovered, and what to do'
+is "$(answer recover --into="$scratch/alone/into.db" "$trace")" "$gone" 'recover --into says the same'
+is "$(answer "$tidemark" summary "$trace")" "$gone" 'so does a command that reads the trace'
+has_words "$(answer recover --into="$scratch/alone/into.db" "$scratch/none.db")" "none.db: No such file or directory 2" \
+    'recover --into of a trace that is not there, and no ring file, says that it is not there'
 left folder
 rm "$trace-rings" && mkdir "$trace-rings"
 has_words "$(answer recover "$trace")" 'Is a directory' 'a folder in place of the ring file is an error'

@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 160
+plan 161
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -386,6 +386,11 @@ for wrong in '' '--limit=8Gi true' '--limit=0 true' '--limit=200% true' '--budge
     run $wrong
     is "$status $calls" '2 ' "wrong use is refused before the program starts: $wrong"
 done
+
+mkdir "$scratch/gone"
+said=$(cd "$scratch/gone" && rmdir "$scratch/gone" && "$tidemark" run -- true 2>&1)
+is "$? $said" '2 tidemark run: tidemark-%p.db: the working directory: No such file or directory' \
+    'in a working directory that was removed, a trace without a whole path is refused, with the reason'
 
 # A parent that waits.
 run --summary -- sh -c 'exit 3'

@@ -40,7 +40,7 @@ poke() {
     done
 }
 
-plan 56
+plan 57
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'watch without an argument says what is missing'
@@ -117,6 +117,11 @@ is "$(tail -n 2 "$scratch/out" | "$AWK" '/ killed$/ { print $(NF - 4), $(NF - 3)
     'the rates of a killed program are 0'
 ls "$scratch" >"$scratch/files"
 ok 'watch leaves what a killed program has left' grep -qx 'b.db-rings' "$scratch/files"
+mkdir "$scratch/alone"
+cp "$scratch/b.db-rings" "$scratch/alone"
+"$tidemark" watch --plain "$scratch/alone" >"$scratch/out" 2>&1
+ok 'watch of a killed program whose trace was removed says that its ring file cannot be recovered' \
+    grep -q 'the trace is not there, and what is left in .*/b.db-rings cannot be recovered without it' "$scratch/out"
 
 # Ring files of other versions, and damaged ones.
 rings=$scratch/b.db-rings

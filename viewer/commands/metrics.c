@@ -120,7 +120,8 @@ const struct command command_metrics = {
         "[--listen ADDRESS:PORT | --textfile FILE | --format FORMAT] [--tags N] [--no-durations] TRACE|FOLDER|PID...",
     .purpose = "Print or serve the figures of running programs for Prometheus and others",
     .help = "\nA folder stands for each trace in it that is recorded, a process id for those of that process.\n"
-            "Recordings that were killed stay, with tidemark_up 0, until a command takes in what they have left.\n",
+            "Recordings that were killed stay, with tidemark_up 0, until a command takes in what they have left, or\n"
+            "where the trace itself was removed, until its file TRACE-rings is.\n",
     .wanted = &(const struct command_arguments){ -1, NULL, NULL },
     .options = metrics_defs,
     COMMAND_OWN(struct metrics_options, .tags = METRICS_TAGS, .format = -1),

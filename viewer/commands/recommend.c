@@ -79,6 +79,16 @@ recommend_add_default(struct recommend *run)
     return COMMAND_FINE;
 }
 
+/* Whether the stack is that of `tidemark run` over memory which the program has from the driver. */
+static bool
+recommend_is_of_run(const char *text)
+{
+    const char *base = strrchr(text, '|');
+
+    base = base != NULL ? base + 1 : text;
+    return strncmp(base + strspn(base, " "), "process(", strlen("process(")) == 0;
+}
+
 /* Add the recorded stack; where that cannot be tried, the default. */
 static int
 recommend_add_now(struct recommend *run)
@@ -88,7 +98,9 @@ recommend_add_now(struct recommend *run)
 
     for (size_t i = 0; i < run->traffic_count && text == NULL; i++)
         text = run->traffic[i].stack;
-    if (text != NULL)
+    if (text != NULL && recommend_is_of_run(text))
+        snprintf(run->now_why, sizeof(run->now_why), "it is that of `tidemark run`, over the driver's own memory");
+    else if (text != NULL)
         status = candidates_add_text(&run->list, text, true, run->now_why);
     run->now_is_recorded = status == COMMAND_FINE;
     if (status == COMMAND_FINDING)

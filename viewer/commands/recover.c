@@ -59,7 +59,12 @@ recover_copy(const char *path, const struct temporary *copy, const char *into, b
              struct tide_trace_recovery *found)
 {
     struct trace trace;
+    struct stat info;
 
+    if (lstat(path, &info) != 0) {
+        message("%s: %s", path, strerror(errno));
+        return COMMAND_WRONG;
+    }
     if (!file_is_sqlite(path)) {
         message("%s: no trace: not an SQLite file", path);
         return COMMAND_WRONG;
@@ -105,6 +110,8 @@ recover_files(const char *path, const struct recover_options *options, bool no_s
 {
     enum tide_status status;
 
+    if (trace_is_gone(path))
+        return COMMAND_WRONG;
     if (options->into != NULL)
         return recover_into(path, options->into, no_symbols, found);
     status = tide_trace_recover(path, found);

@@ -484,6 +484,21 @@ run_become(const struct invocation *call, const char *path)
     return error == ENOENT ? RUN_PROGRAM_NONE : RUN_PROGRAM_CANNOT;
 }
 
+/* Whether a trace without a whole path has a place: the working directory may have been removed. */
+static int
+run_check_working(const struct run_options *options)
+{
+    const char *trace = options->trace != NULL ? options->trace : "tidemark-%p.db";
+    char *folder = trace[0] != '/' ? getcwd(NULL, 0) : NULL;
+
+    if (trace[0] != '/' && folder == NULL) {
+        message("tidemark run: %s: the working directory: %s", trace, strerror(errno));
+        return COMMAND_WRONG;
+    }
+    free(folder);
+    return COMMAND_FINE;
+}
+
 static int
 run_run(struct invocation *call)
 {
@@ -504,6 +519,8 @@ run_run(struct invocation *call)
         if (status != 0)
             message("tidemark run: %s", program.why);
     }
+    if (status == COMMAND_FINE)
+        status = run_check_working(options);
     if (status == COMMAND_FINE && !run_set_environment(options, &objects))
         status = run_no_memory();
     if (status == COMMAND_FINE)

@@ -11,6 +11,7 @@
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
+#include "viewer/read/trace.h"
 #include "viewer/watch/watch.h"
 
 #define WATCH_LEAST_NS INT64_C(20000000)
@@ -81,7 +82,8 @@ watch_verdict(const struct watch_process *process)
 
     switch (process->base.look.state) {
     case GAUGE_KILLED:
-        message("%s: the program was killed; `tidemark summary %s` takes in what is left", trace, trace);
+        if (!trace_is_gone(trace))
+            message("%s: the program was killed; `tidemark summary %s` takes in what is left", trace, trace);
         return COMMAND_INCOMPLETE;
     case GAUGE_FAILED:
         message("%s: the recording has failed: %s", trace, process->base.file.failure);

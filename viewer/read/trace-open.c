@@ -13,6 +13,7 @@
 
 #include "src/trace/database/schema.h"
 #include "src/trace/database/vfs.h"
+#include "src/trace/ring/ringfile.h"
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
@@ -211,6 +212,24 @@ schema_say_unknown(const struct trace *trace)
     free(list);
 }
 
+bool
+trace_is_gone(const char *path)
+{
+    struct stat info;
+    char *rings;
+    bool gone;
+
+    if (lstat(path, &info) == 0 || errno != ENOENT || asprintf(&rings, "%s" TIDEI_RINGS_SUFFIX, path) < 0)
+        return false;
+    gone = lstat(rings, &info) == 0 && S_ISREG(info.st_mode);
+    if (gone)
+        message("%s: the trace is not there, and what is left in %s cannot be recovered without it: remove that file, "
+                "too",
+                path, rings);
+    free(rings);
+    return gone;
+}
+
 void
 trace_not_recovered(const char *path, const char *what, enum tide_status status)
 {
@@ -255,6 +274,8 @@ trace_check_head(const struct trace *trace)
 
     if (count < 0 && errno == EINVAL)
         return trace_broken(trace, "no regular file");
+    if (count < 0 && errno == ENOENT && trace_is_gone(trace->path))
+        return COMMAND_WRONG;
     if (count < 0)
         return trace_broken(trace, "%s", strerror(errno));
     if (count == 0)

@@ -48,6 +48,12 @@ int trace_open_other(const char *path, struct trace *out);
 
 void trace_close(struct trace *trace);
 
+/*
+ * Whether only the ring file of a trace is there, which is of no use alone: the trace has the layers and all that was
+ * written before. Says so, and what to do.
+ */
+bool trace_is_gone(const char *path);
+
 /* After tide_trace_recover has failed: say why, and what takes in elsewhere what was left. `what` goes before that. */
 void trace_not_recovered(const char *path, const char *what, enum tide_status status);
 

@@ -116,7 +116,7 @@ tidei_trace_path(const char *pattern, char **out)
     *out = NULL;
     /* realpath() needs a few KiB of stack, which a thread that allocates may not have. */
     tidei_thread_call("tidemark-path", path_called, &call);
-    if (call.status != TIDE_OK)
+    if (call.status != TIDE_OK && tidei_thread_get() != NULL)
         tidei_error_restore(&call.error);
     return call.status;
 }

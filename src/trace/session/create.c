@@ -468,7 +468,7 @@ tidei_recorder_create_files(struct tidei_recorder *recorder)
 
     /* SQLite and the paths need 30 KiB of stack, and a thread that allocates may have 16 in all. */
     tidei_thread_call("tidemark-create", create_called, &call);
-    if (call.status != TIDE_OK)
+    if (call.status != TIDE_OK && tidei_thread_get() != NULL)
         tidei_error_restore(&call.error);
     return call.status;
 }
