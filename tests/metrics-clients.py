@@ -50,6 +50,11 @@ def requests(port):
         b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
         b"DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /metrics HTTP/1.1\r\n\r\n",
+        b"GET http://x:9455/metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET HTTP://x/metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://metrics HTTP/1.1\r\nHost: x\r\n\r\n",
     ]
     return " ".join(status(ask(port, request)) for request in first)
 

@@ -106,7 +106,7 @@ ok 'a killed recording says how long it is dead' grep -q '^tidemark_dead_seconds
 # Clients. One of them waits to be sent away, while others are served.
 clients slow "$port" >"$scratch/slow" &
 slow=$!
-is "$(clients requests "$port")" '200 200 200 404 404 404 405 405 400' \
+is "$(clients requests "$port")" '200 200 200 404 404 404 405 405 400 200 200 404 404 404' \
     'GET and HEAD of /metrics are answered, and all else with 404, 405 or 400'
 is "$(clients types "$port")" 'text/plain- application/openmetrics-text+ text/plain- text/plain- text/plain- application/openmetrics-text+ text/plain- text/plain-' \
     'who asks for OpenMetrics gets it, and the format of Prometheus who does not, or would rather have that'

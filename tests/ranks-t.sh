@@ -62,7 +62,7 @@ contents() {
     done | sort
 }
 
-plan 97
+plan 98
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -302,6 +302,8 @@ tidemark merge: of 5 ranks these are missing: 3-4' 'the file says how many ranks
 cp "$folder/rank-1.db" "$scratch/kept.db"
 is "$(merge "$folder" -o "$scratch/kept.db") $(cat "$scratch/err")" \
     "2 $scratch/kept.db: it exists and is no file of a job: it is not overwritten" 'a trace is not overwritten'
+: >"$scratch/made.db"
+is "$(merge "$folder" -o "$scratch/made.db") $(ask "$scratch/made.db" 'SELECT count(*) FROM rank')" '0 16' 'an empty file counts as new'
 ok 'the trace is as it was' cmp "$folder/rank-1.db" "$scratch/kept.db"
 is "$(merge "$folder") $(merge -o "$job") $(merge --jobs=0 "$folder" -o "$job") $(merge --jobs=x "$folder" -o "$job") $(merge --jobs)" \
     '2 2 2 2 2' 'missing and wrong arguments of merge are wrong use'

@@ -40,7 +40,7 @@ poke() {
     done
 }
 
-plan 57
+plan 60
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'watch without an argument says what is missing'
@@ -144,8 +144,11 @@ ok 'counts that cannot be are not believed' sh -c "'$tidemark' watch --json --co
     grep -q '\"at_ns\":null'"
 rm -f "$rings"
 mkfifo "$rings"
-has_words "$(said --count=1 "$scratch/b.db")" 'Operation not permitted' 'a pipe in the place of a ring file is not opened for reading'
+has_words "$(said --count=1 "$scratch/b.db")" 'it is no regular file 2' 'a pipe in the place of a ring file is not opened for reading, and told'
 rm -f "$rings"
+mkdir "$rings"
+has_words "$(said --count=1 "$scratch/b.db")" "$rings: it is a folder 2" 'a folder in the place of a ring file is told'
+rmdir "$rings"
 
 # A ring file without a header: a program that begins has it for a moment, and one that was left so is damaged.
 : >"$scratch/d.db"
@@ -238,6 +241,17 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     exec 9>&-
     start "$scratch/c.db" 120
     begin 80 24 "$scratch/c.db"
+    shows '/layer' >/dev/null
+    key C-c
+    ok 'Ctrl-C leaves the screen as q does' shows 'status 0'
+    finish
+    begin 80 24 --interval=30s "$scratch/c.db"
+    shows '/layer' >/dev/null
+    shell=$(tmux -L watch display-message -p '#{pane_pid}')
+    kill -TERM "$(tr -d ' ' <"/proc/$shell/task/$shell/children")"
+    ok 'so does SIGTERM, where the next look is far away' shows 'status 0'
+    finish
+    begin 80 24 "$scratch/c.db"
     ok 'the screen shows layers with their names, and tags' shows '1 log (limit).*/layer'
     ok 'names from the trace are shown escaped' grep -q 'layer.x1b' "$scratch/pane"
     ok 'no line of the screen is longer than the terminal' test "$(wc -L <"$scratch/pane")" -le 80
@@ -273,7 +287,7 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     ok 'the key q leaves' shows 'status [03]'
     finish
 else
-    skip 18 'there is no tmux here, or this build has no screen'
+    skip 20 'there is no tmux here, or this build has no screen'
     exec 9>&-
 fi
 wait 2>/dev/null

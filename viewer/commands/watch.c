@@ -105,7 +105,7 @@ watch_verdict(const struct watch_process *process)
         message("%s: %s is no ring file of a trace, or damaged", trace, process->base.file.rings);
         return COMMAND_WRONG;
     case GAUGE_REFUSED:
-        message("%s: %s: %s", trace, process->base.file.rings, strerror(process->base.file.error));
+        message("%s: %s: %s", trace, process->base.file.rings, gauge_refusal(&process->base.file));
         return COMMAND_WRONG;
     default:
         return process->base.page.lost_allocations + process->base.page.lost_frees != 0 ? COMMAND_INCOMPLETE

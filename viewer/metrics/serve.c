@@ -285,6 +285,18 @@ serve_format(struct MHD_Connection *connection)
     return weight > 0 && weight >= serve_weigh(accept, "text/plain") ? METRICS_OPENMETRICS : METRICS_PROMETHEUS;
 }
 
+/* The path of a request. Clients of a proxy ask for all of an address, "http://host:9455/metrics" (RFC 9112, 3.2.2). */
+static const char *
+serve_path(const char *target)
+{
+    static const char scheme[] = "http://";
+    const char *path = target;
+
+    if (strncasecmp(target, scheme, sizeof(scheme) - 1) == 0)
+        path = strchr(target + sizeof(scheme) - 1, '/');
+    return path != NULL ? path : "/";
+}
+
 static enum MHD_Result
 serve_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
               const char *version, const char *body, size_t *body_bytes, void **own)
@@ -298,7 +310,7 @@ serve_request(void *context, struct MHD_Connection *connection, const char *path
     (void)own;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return api.MHD_queue_response(connection, MHD_HTTP_METHOD_NOT_ALLOWED, serve->not_allowed);
-    if (strcmp(path, "/metrics") != 0)
+    if (strcmp(serve_path(path), "/metrics") != 0)
         return api.MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, serve->not_found);
     response = serve_answer(serve, serve_format(connection));
     return response != NULL ? api.MHD_queue_response(connection, MHD_HTTP_OK, response)

@@ -80,11 +80,15 @@ gauge_open_rings(struct gauge_file *file)
     file->error = fd < 0 ? errno : 0;
     if (fd < 0)
         return file->error == ENOENT ? GAUGE_ENDED : GAUGE_REFUSED;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-        (stat(file->trace, &trace) == 0 && info.st_uid != trace.st_uid && info.st_uid != geteuid() &&
-         info.st_uid != 0)) {
-        close(fd);
+    if (fstat(fd, &info) != 0)
+        file->error = errno;
+    else if (!S_ISREG(info.st_mode))
+        file->error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+    else if (stat(file->trace, &trace) == 0 && info.st_uid != trace.st_uid && info.st_uid != geteuid() &&
+             info.st_uid != 0)
         file->error = EPERM;
+    if (file->error != 0) {
+        close(fd);
         return GAUGE_REFUSED;
     }
     file->fd = fd;
@@ -278,6 +282,23 @@ gauge_look(struct gauge_file *file, struct gauge_look *out)
     }
     if (out->state != GAUGE_RECORDING && out->state != GAUGE_FAILED && out->state != GAUGE_KILLED)
         gauge_let_go(file);
+}
+
+const char *
+gauge_refusal(const struct gauge_file *file)
+{
+    switch (file->error) {
+    case EISDIR:
+        return "it is a folder";
+    case EINVAL:
+        return "it is no regular file";
+    case ELOOP:
+        return "it is a symbolic link, which is not followed";
+    case EPERM:
+        return "it belongs to another user than the trace";
+    default:
+        return strerror(file->error);
+    }
 }
 
 const char *

@@ -64,6 +64,9 @@ void gauge_rest(struct gauge_file *file);
 
 void gauge_close(struct gauge_file *file);
 
+/* Why a file is GAUGE_REFUSED, in words. */
+const char *gauge_refusal(const struct gauge_file *file);
+
 /* The state in words: "recording", "killed". */
 const char *gauge_state_word(enum gauge_state state);
 

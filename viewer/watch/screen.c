@@ -24,6 +24,9 @@
 
 #define SCREEN_ESCAPE 27
 
+/* Curses may go on waiting for a key after a signal. */
+#define SCREEN_WAIT_NS UINT64_C(500000000)
+
 extern char **environ;
 
 struct screen {
@@ -38,6 +41,16 @@ struct screen {
     int report_words; /* what that says */
     char report_name[128];
 };
+
+/* A signal asks to leave. Without a handler of its own a program of curses ends with an error status. */
+static volatile sig_atomic_t screen_is_left;
+
+static void
+screen_leave(int number)
+{
+    (void)number;
+    screen_is_left = 1;
+}
 
 bool
 watch_has_screen(void)
@@ -299,7 +312,7 @@ screen_look(struct screen *screen)
     return screen->looks_most == 0 || screen->looks < screen->looks_most;
 }
 
-/* How long to wait for a key: until the next look, or not at all while a live set is read. */
+/* How long to wait for a key: until the next look at most, and not at all while a live set is read. */
 static int
 screen_wait_ms(const struct screen *screen)
 {
@@ -307,7 +320,8 @@ screen_wait_ms(const struct screen *screen)
 
     if (screen->is_reading || now >= screen->next_ns)
         return 0;
-    return (int)((screen->next_ns - now) / 1000000) + 1;
+    return screen->next_ns - now < SCREEN_WAIT_NS ? (int)((screen->next_ns - now) / 1000000) + 1
+                                                  : (int)(SCREEN_WAIT_NS / 1000000);
 }
 
 static void
@@ -321,7 +335,7 @@ screen_run(struct screen *screen)
         if (!goes_on)
             break;
         timeout(screen_wait_ms(screen));
-        goes_on = screen_key(screen, getch());
+        goes_on = screen_key(screen, getch()) && !screen_is_left;
         if (screen->is_reading)
             screen->is_reading = watch_lives_read(&screen->lives, screen->state.process);
     }
@@ -344,9 +358,14 @@ int
 watch_screen(struct watch *watch, uint64_t interval_ns, uint64_t ticks)
 {
     struct screen screen = { .watch = watch, .interval_ns = interval_ns, .looks_most = ticks };
-    SCREEN *terminal = newterm(NULL, stdout, stdin);
+    const struct sigaction leave = { .sa_handler = screen_leave };
+    SCREEN *terminal;
     int before;
 
+    /* Before newterm, which sets handlers where there are none. */
+    sigaction(SIGINT, &leave, NULL);
+    sigaction(SIGTERM, &leave, NULL);
+    terminal = newterm(NULL, stdout, stdin);
     if (terminal == NULL) {
         message("tidemark watch: the terminal %s is not known here; --plain needs none", getenv("TERM"));
         return COMMAND_WRONG;
