@@ -1,7 +1,7 @@
 # A test in C: check_PROGRAMS, its _SOURCES and _LDADD, TESTS. A script: dist_check_SCRIPTS and TESTS, under `if
 # COMMAND` where it runs the command. One that starts threads also goes into THREADED_TESTS, one that a GPU makes
 # more of into GPU_TESTS.
-EXTRA_DIST += \
+EXTRA_DIST += tests/thread-sanitizer.supp \
 	tests/abi.c \
 	tests/data/README.md \
 	tests/data/gpt_train.csv.gz \
