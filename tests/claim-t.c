@@ -19,13 +19,12 @@
 #include "src/sync/testpoint.h"
 
 #include "sanitized.h"
+#include "tests/anew.h"
 #include "tap.h"
 #include "trace.h"
 
 #define ROUNDS 5
 #define PAIRS  200
-
-static const char *program;
 
 /* Another program reads the trace as sqlite3 does, and is the last to close it as far as it can tell. */
 static int
@@ -89,24 +88,6 @@ static const struct {
     { "write", outside_write },
     { "recover", outside_recover },
 };
-
-/* Run this program anew with one of these words. */
-static int
-outside(const char *word, const char *path)
-{
-    char *arguments[] = { (char *)program, (char *)word, (char *)path, NULL };
-    int status = -1;
-    pid_t pid;
-
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        execv("/proc/self/exe", arguments);
-        _exit(99);
-    }
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static const char *
 beside(const char *path, const char *suffix)
@@ -205,9 +186,9 @@ lose_round(const struct loss *loss, struct tide_resource *stack)
     log = inode_of(beside(loss->path, "-wal"));
     index = inode_of(beside(loss->path, "-shm"));
     bad |= loss->lose(loss->path) ? 0 : 2;
-    bad |= outside("look", loss->path) == 0 ? 0 : 4;
-    bad |= outside("change", loss->path) == 0 ? 0 : 4;
-    bad |= outside("recover", loss->path) == 10 + TIDE_TRACE_RECORDING ? 0 : 8;
+    bad |= run_anew("look", loss->path) == 0 ? 0 : 4;
+    bad |= run_anew("change", loss->path) == 0 ? 0 : 4;
+    bad |= run_anew("recover", loss->path) == 10 + TIDE_TRACE_RECORDING ? 0 : 8;
     bad |= log != 0 && inode_of(beside(loss->path, "-wal")) == log ? 0 : 16;
     bad |= index != 0 && inode_of(beside(loss->path, "-shm")) == index ? 0 : 32;
     return bad;
@@ -380,7 +361,7 @@ test_other_writer(void)
             tide_log_flush(stack);
         if (i % 50 == 10) {
             lose_all(path);
-            outside("write", path);
+            run_anew("write", path);
         }
     }
     tide_resource_release(stack);
@@ -401,7 +382,7 @@ unlocked_child(void *argument)
     give(stack, take(stack, 64), 64);
     if (!lose_rings(path))
         return 1;
-    state = outside("recover", path);
+    state = run_anew("recover", path);
     if (state != 10 + TIDE_TRACE_RECORDING)
         return 2;
     raise(SIGKILL);
@@ -439,8 +420,8 @@ test_copied(void)
     tide_log_flush(stack);
     snprintf(command, sizeof(command), "cp %s %s && cp %s-wal %s-wal && cp %s-rings %s-rings", path, copy, path, copy,
              path, copy);
-    ok(all_of(system(command) == 0, outside("recover", copy) == 10 + TIDE_TRACE_RECOVERED,
-              outside("recover", path) == 10 + TIDE_TRACE_RECORDING, tide_trace_recover(copy, &found) == TIDE_OK),
+    ok(all_of(system(command) == 0, run_anew("recover", copy) == 10 + TIDE_TRACE_RECOVERED,
+              run_anew("recover", path) == 10 + TIDE_TRACE_RECORDING, tide_trace_recover(copy, &found) == TIDE_OK),
        "a copy of the files of a live recording is recovered, and the recording goes on");
     tide_resource_release(stack);
     ok(all_of(has_all(path, 1), sql_number(copy, "SELECT count(*) FROM allocation") == 1),
@@ -450,7 +431,6 @@ test_copied(void)
 int
 main(int argc, char **argv)
 {
-    program = argv[0];
     for (size_t i = 0; argc == 3 && i < sizeof(outsides) / sizeof(outsides[0]); i++) {
         if (strcmp(argv[1], outsides[i].name) == 0)
             return outsides[i].run(argv[2]);

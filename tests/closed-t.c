@@ -15,6 +15,7 @@
 
 #include <sqlite3.h>
 
+#include "tests/anew.h"
 #include "tap.h"
 #include "trace.h"
 
@@ -166,23 +167,6 @@ look(const char *path)
     return code == SQLITE_OK ? 0 : 1;
 }
 
-static int
-outside(const char *word, const char *path)
-{
-    char *arguments[] = { "closed-t", (char *)word, (char *)path, NULL };
-    int status = -1;
-    pid_t pid;
-
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        execv("/proc/self/exe", arguments);
-        _exit(99);
-    }
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static ino_t
 inode_beside(const char *path, const char *suffix)
 {
@@ -199,7 +183,7 @@ is_left_alone(const char *path)
 {
     ino_t log = inode_beside(path, "-wal"), index = inode_beside(path, "-shm");
 
-    return outside("look", path) == 0 && outside("recover", path) == 10 + TIDE_TRACE_RECORDING &&
+    return run_anew("look", path) == 0 && run_anew("recover", path) == 10 + TIDE_TRACE_RECORDING &&
            inode_beside(path, "-wal") == log && inode_beside(path, "-shm") == index && log != 0 && index != 0;
 }
 

@@ -1,4 +1,5 @@
 /* Tests the hash table of ids against a plain array, with random additions and removals that make long chains. */
+#include "tests/draw.h"
 #include "tests/tap.h"
 
 #include <time.h>
@@ -10,17 +11,6 @@
 #define STEPS 200000
 
 #define CHOSEN 100000
-
-static uint64_t state;
-
-static uint64_t
-draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 /* The length of the longest run of used slots, which a search may have to walk. */
 static size_t
@@ -113,11 +103,9 @@ main(void)
     uint32_t number = 0;
     size_t count = 0;
     size_t wrong = 0;
-    const char *seed = getenv("SEED");
 
     plan(9);
-    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-    diag("SEED=%" PRIu64, state);
+    draw_begin();
     ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table finds nothing");
     /* Ids as pointers have them: multiples of 512 and of 2 MiB, and 0. */
     for (size_t i = 0; i < IDS; i++)

@@ -2,6 +2,8 @@
 # COMMAND` where it runs the command. One that starts threads also goes into THREADED_TESTS, one that a GPU makes
 # more of into GPU_TESTS.
 EXTRA_DIST += tests/thread-sanitizer.supp \
+	tests/anew.h \
+	tests/draw.h \
 	tests/abi.c \
 	tests/data/README.md \
 	tests/data/gpt_train.csv.gz \

@@ -2,6 +2,7 @@
  * Compares the table of pieces by address with a plain array, under random additions and removals: for addresses at
  * many powers of two, for addresses of one bucket, and beside a thread that looks up addresses that stay.
  */
+#include "tests/draw.h"
 #include "tests/tap.h"
 
 #include <pthread.h>
@@ -12,17 +13,6 @@
 #define PIECES 20000
 #define STEPS  400000
 #define STAY   500
-
-static uint64_t state;
-
-static uint64_t
-draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 static void
 number(void *item, uint32_t number)
@@ -228,11 +218,8 @@ test_reader(void)
 int
 main(void)
 {
-    const char *seed = getenv("SEED");
-
     plan(11);
-    state = (seed != NULL ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL)) | 1;
-    diag("SEED=%" PRIu64, state);
+    draw_begin();
     test_sizes();
     test_spread();
     test_chains();

@@ -1,5 +1,6 @@
 /* Tests units that run in lanes: each sees what it sees alone, whatever the others do, and failures end as alone. */
 #include "tests/sanitized.h"
+#include "tests/draw.h"
 #include "tests/tap.h"
 
 #include <pthread.h>
@@ -26,17 +27,6 @@ struct seen {
     bool has_thread;
     bool moved; /* these ran on several threads in one reading */
 };
-
-static uint64_t state;
-
-static uint64_t
-draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 static void
 seen_add(struct seen *seen, uint64_t value)
@@ -365,11 +355,9 @@ int
 main(void)
 {
     struct trace trace = { .path = "memory" };
-    const char *seed = getenv("SEED");
 
     plan(10);
-    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-    diag("SEED=%" PRIu64, state);
+    draw_begin();
     if (sqlite3_open(":memory:", &trace.db) != SQLITE_OK ||
         sqlite3_exec(trace.db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
         return 99;

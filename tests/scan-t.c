@@ -1,4 +1,5 @@
 /* Tests the scan against brute force: small random traces, in order and with their rows out of order. */
+#include "tests/draw.h"
 #include "tests/tap.h"
 
 #include <time.h>
@@ -38,17 +39,6 @@ struct log {
     uint64_t succeeded;
     bool counted; /* the scan counts events as this test does */
 };
-
-static uint64_t state;
-
-static uint64_t
-draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 static int
 log_begin(void *context)
@@ -305,11 +295,9 @@ main(void)
     bool ordered = true;
     bool shuffled = true;
     bool parts = true;
-    const char *seed = getenv("SEED");
 
     plan(5);
-    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-    diag("SEED=%" PRIu64, state);
+    draw_begin();
     if (sqlite3_open(":memory:", &trace.db) != SQLITE_OK ||
         sqlite3_exec(trace.db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
         return 99;

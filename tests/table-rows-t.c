@@ -1,4 +1,5 @@
 /* Tests that rows read from the pages of a file are those that SQLite reads, and that all else is left to SQLite. */
+#include "tests/draw.h"
 #include "tests/tap.h"
 
 #include <time.h>
@@ -15,17 +16,6 @@
 static const char *const columns[COLUMNS] = { "id", "c", "a", "d" };
 static const char table_sql[] =
     "CREATE TABLE t(a INTEGER, id INTEGER PRIMARY KEY, b TEXT, c INTEGER NOT NULL, d INTEGER)";
-
-static uint64_t state;
-
-static uint64_t
-draw(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
-}
 
 /* An integer of any length. */
 static int64_t
@@ -281,11 +271,8 @@ test_damage(void)
 int
 main(void)
 {
-    const char *seed = getenv("SEED");
-
     plan(19);
-    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-    diag("SEED=%" PRIu64, state);
+    draw_begin();
     test_same();
     test_left();
     test_writer();

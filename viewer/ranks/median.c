@@ -159,20 +159,20 @@ median_has_step(const struct median_rank *rank, int64_t step)
     return rank->first <= step && step <= rank->last;
 }
 
+static int
+median_compare_rank(const void *number, const void *rank)
+{
+    int64_t one = *(const int64_t *)number, other = ((const struct median_rank *)rank)->rank;
+
+    return one < other ? -1 : one > other;
+}
+
 static struct median_rank *
 median_find_rank(struct median *median, int64_t rank)
 {
-    size_t low = 0, high = median->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (median->ranks[middle].rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
+    return median->count > 0
+               ? bsearch(&rank, median->ranks, median->count, sizeof(median->ranks[0]), median_compare_rank)
+               : NULL;
 }
 
 /* Keep the medians of a step. The rows of the next one are read; `is_last`: there is none. */
