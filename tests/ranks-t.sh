@@ -211,13 +211,15 @@ for rank in 0 1 2; do make_rank "$scratch/odd/rank-$rank.db" $rank "UPDATE meta 
 echo 'no trace' >"$scratch/odd/notes.txt"
 mkfifo "$scratch/odd/pipe.db"
 is "$(merge "$scratch/odd" -o "$scratch/odd.db") $(cat "$scratch/err")" '0 ' 'what is in a folder and no trace is not mentioned'
+rm "$scratch/odd/rank-1.db"
+# Read behind foreign.db, so that nothing of a trace is left where its head is read to.
 for bytes in 0 15 16 71; do
-    head -c $bytes "$folder/rank-1.db" >"$scratch/odd/rank-1.db"
+    head -c $bytes "$folder/rank-1.db" >"$scratch/odd/gone-rank-1.db"
     echo "$(merge "$scratch/odd" -o "$scratch/odd-$bytes.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err") $(
         grep -c 'of 3 ranks these are missing: 1$' "$scratch/err") $(check_none "$scratch/odd-$bytes.db")"
 done >"$scratch/seen"
 is "$(sort -u "$scratch/seen")" '3 1 1 3' 'a trace that is cut to a few bytes is named as left out, and check does not pass'
-rm "$scratch/odd/rank-1.db"
+rm "$scratch/odd/gone-rank-1.db"
 ln -s "$scratch/nowhere" "$scratch/odd/rank-1.db"
 is "$(merge "$scratch/odd" -o "$scratch/odd-link.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err")" '3 1' \
     'so is a link that leads nowhere'
