@@ -173,7 +173,7 @@ event(uint64_t begin)
     struct tidei_prepared prepared;
 
     if (tidei_producer_has_room(&fronts[0]) && tidei_call_capture_fits(slot, begin, 0x1000)) {
-        prepared = tidei_producer_prepare(&fronts[0], &prepared, 0, 64, 0, word);
+        prepared = tidei_producer_prepare(&fronts[0], &prepared, 64, 0, word);
         tidei_producer_add_address(&prepared, 0x1000);
         tidei_producer_finish_calls(&fronts[0], prepared, begin, true, slot);
     } else {

@@ -169,15 +169,12 @@ log_allocate_otherwise(struct tidei_log *log, size_t bytes, size_t alignment, ti
 }
 
 /*
- * What is needed of a prepared call where its event cannot end as prepared. In memory: in registers it would have to be
- * saved and restored in each call, and as arguments it would be loaded again in each.
+ * What is needed of a prepared call only where its event cannot end as prepared. In memory: in registers it would have
+ * to be saved and restored in each call, and as arguments it would be loaded again in each.
  */
 struct log_call {
     struct tidei_log *log;
-    struct tidei_producer *producer;
     uint64_t begin;
-    void **out;    /* of an allocation */
-    void *pointer; /* of a free */
     size_t bytes, alignment;
     tide_stream stream;
 };
@@ -191,12 +188,11 @@ log_is_as_prepared(const struct tidei_producer *producer, const void *call, enum
 
 /* Fill in again what the call has recorded over. The ring has room. */
 static __attribute__((noinline)) struct tidei_prepared
-log_prepare_again(const struct log_call *call, enum tidei_record_kind kind)
+log_prepare_again(const struct log_call *call, struct tidei_producer *producer, enum tidei_record_kind kind)
 {
-    uint64_t word =
-        tidei_record_word(call->log->layer_id, (uint8_t)kind, TIDE_OK, (uint8_t)__builtin_ctzll(call->alignment));
+    uint64_t word = tidei_record_event_word(call->log->layer_id, (uint8_t)kind, call->alignment);
 
-    return tidei_producer_prepare(call->producer, call, (uintptr_t)call->pointer, call->bytes, call->stream, word);
+    return tidei_producer_prepare(producer, call, call->bytes, call->stream, word);
 }
 
 /* TIDE_OK, made here: the compiler would take a 0 from a register that it then saves for that. */
@@ -211,14 +207,14 @@ log_done(void)
 
 /* The end of an allocation that was prepared, but cannot be recorded so. */
 static __attribute__((noinline)) enum tide_status
-log_allocated_otherwise(const struct log_call *call, enum tide_status status, struct tidei_call_capture *slot)
+log_allocated_otherwise(const struct log_call *call, struct tidei_producer *producer, void *pointer,
+                        enum tide_status status, struct tidei_call_capture *slot)
 {
     if (status != TIDE_OK) {
-        log_failed(call->log, call->producer, call->begin, call->bytes, call->alignment, call->stream, 0, status, slot);
+        log_failed(call->log, producer, call->begin, call->bytes, call->alignment, call->stream, 0, status, slot);
         return status;
     }
-    log_allocated(call->log, call->producer, call->begin, 0, call->bytes, call->alignment, call->stream, *call->out,
-                  slot);
+    log_allocated(call->log, producer, call->begin, 0, call->bytes, call->alignment, call->stream, pointer, slot);
     if (slot != NULL)
         tidei_call_capture_disarm(slot);
     return TIDE_OK;
@@ -229,23 +225,23 @@ static inline __attribute__((always_inline)) enum tide_status
 log_allocate_prepared(struct tidei_log *log, struct tidei_producer *producer, unsigned calls, size_t bytes,
                       size_t alignment, tide_stream stream, void **out)
 {
-    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
+    uint64_t word = tidei_record_event_word(log->layer_id, TIDEI_RECORD_ALLOC, alignment);
     struct tidei_call_capture *slot =
         calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
-    struct log_call call = { log, producer, 0, out, NULL, bytes, alignment, stream };
+    struct log_call call = { log, 0, bytes, alignment, stream };
     struct tidei_prepared event;
     enum tide_status status;
 
-    event = tidei_producer_prepare(producer, __builtin_frame_address(0), 0, bytes, stream, word);
+    event = tidei_producer_prepare(producer, __builtin_frame_address(0), bytes, stream, word);
     call.begin = tidei_producer_ticks(producer, true);
     status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
         if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
-            return log_allocated_otherwise(&call, status, slot);
-        event = log_prepare_again(&call, TIDEI_RECORD_ALLOC);
+            return log_allocated_otherwise(&call, producer, *out, status, slot);
+        event = log_prepare_again(&call, producer, TIDEI_RECORD_ALLOC);
     }
     if (calls != 0 && !tidei_call_capture_fits(slot, call.begin, (uintptr_t)*out))
-        return log_allocated_otherwise(&call, status, slot);
+        return log_allocated_otherwise(&call, producer, *out, status, slot);
     tidei_producer_add_address(&event, (uintptr_t)*out);
     if (calls == 0) {
         tidei_producer_finish(producer, event, call.begin, true);
@@ -337,10 +333,11 @@ log_deallocate_otherwise(struct tidei_log *log, void *pointer, size_t bytes, siz
 
 /* The end of a free that was prepared, but cannot be recorded so. */
 static __attribute__((noinline)) enum tide_status
-log_deallocated_otherwise(const struct log_call *call, enum tide_status status, struct tidei_call_capture *slot)
+log_deallocated_otherwise(const struct log_call *call, struct tidei_producer *producer, void *pointer,
+                          enum tide_status status, struct tidei_call_capture *slot)
 {
-    log_deallocated(call->log, call->producer, call->begin, status, call->pointer, call->bytes, call->alignment,
-                    call->stream, slot);
+    log_deallocated(call->log, producer, call->begin, status, pointer, call->bytes, call->alignment, call->stream,
+                    slot);
     return status;
 }
 
@@ -349,22 +346,24 @@ static inline __attribute__((always_inline)) enum tide_status
 log_deallocate_prepared(struct tidei_log *log, struct tidei_producer *producer, uint64_t begin, unsigned calls,
                         void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
+    uint64_t word = tidei_record_event_word(log->layer_id, TIDEI_RECORD_FREE, alignment);
     struct tidei_call_capture *slot =
         calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
-    struct log_call call = { log, producer, begin, NULL, pointer, bytes, alignment, stream };
+    struct log_call call = { log, begin, bytes, alignment, stream };
     struct tidei_prepared event;
     enum tide_status status;
 
-    event = tidei_producer_prepare(producer, __builtin_frame_address(0), (uintptr_t)pointer, bytes, stream, word);
+    event = tidei_producer_prepare(producer, __builtin_frame_address(0), bytes, stream, word);
+    tidei_producer_add_address(&event, (uintptr_t)pointer);
     status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
     if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
         if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
-            return log_deallocated_otherwise(&call, status, slot);
-        event = log_prepare_again(&call, TIDEI_RECORD_FREE);
+            return log_deallocated_otherwise(&call, producer, pointer, status, slot);
+        event = log_prepare_again(&call, producer, TIDEI_RECORD_FREE);
+        tidei_producer_add_address(&event, (uintptr_t)pointer);
     }
     if (calls != 0 && !tidei_call_capture_fits(slot, begin, (uintptr_t)pointer))
-        return log_deallocated_otherwise(&call, status, slot);
+        return log_deallocated_otherwise(&call, producer, pointer, status, slot);
     if (calls == 0) {
         tidei_producer_finish(producer, event, begin, false);
         return log_done();

@@ -196,7 +196,8 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
         return;
     }
     event.record = &producer->records[producer->head & producer->mask];
-    event.lanes = tidei_producer_fill(producer, event.record, address, size, stream, word, callstack);
+    event.lanes = tidei_producer_fill(producer, event.record, size, stream, word, callstack);
+    tidei_producer_add_address(&event, address);
     if (slot->count != 0)
         tidei_producer_add_call(&event, begin, &slot->first);
     now = tidei_producer_open_event(producer, begin, ordered);

@@ -677,7 +677,8 @@ tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin, uin
         return;
     }
     record = &producer->records[producer->head & producer->mask];
-    tidei_producer_fill(producer, record, address, size, stream, word, callstack);
+    tidei_producer_fill(producer, record, size, stream, word, callstack);
+    record->address = address;
     record->text_records = (uint16_t)(texts + count);
     producer_put_refusal(producer, rest, texts);
     producer_put_calls(producer, 1 + texts, rest->slot, &position, count, calls > count);
