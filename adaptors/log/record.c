@@ -179,11 +179,11 @@ struct log_call {
     tide_stream stream;
 };
 
-/* Whether a call has succeeded, and recorded nothing itself. One test: of two the compiler would keep the status. */
+/* Whether a call has recorded nothing itself. Test its status before this: the other way round it would be kept. */
 static inline bool
-log_is_as_prepared(const struct tidei_producer *producer, const void *call, enum tide_status status)
+log_is_as_prepared(const struct tidei_producer *producer, const void *call)
 {
-    return __builtin_expect((((uintptr_t)producer->prepared ^ (uintptr_t)call) | (uintptr_t)status) == 0, 1);
+    return __builtin_expect(producer->prepared == call, 1);
 }
 
 /* Fill in again what the call has recorded over. The ring has room. */
@@ -235,13 +235,15 @@ log_allocate_prepared(struct tidei_log *log, struct tidei_producer *producer, un
     event = tidei_producer_prepare(producer, __builtin_frame_address(0), bytes, stream, word);
     call.begin = tidei_producer_ticks(producer, true);
     status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
-        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
-            return log_allocated_otherwise(&call, producer, *out, status, slot);
+    if (__builtin_expect(status != TIDE_OK, 0))
+        return log_allocated_otherwise(&call, producer, NULL, status, slot);
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0))) {
+        if (!tidei_producer_can_prepare(producer))
+            return log_allocated_otherwise(&call, producer, *out, TIDE_OK, slot);
         event = log_prepare_again(&call, producer, TIDEI_RECORD_ALLOC);
     }
     if (calls != 0 && !tidei_call_capture_fits(slot, call.begin, (uintptr_t)*out))
-        return log_allocated_otherwise(&call, producer, *out, status, slot);
+        return log_allocated_otherwise(&call, producer, *out, TIDE_OK, slot);
     tidei_producer_add_address(&event, (uintptr_t)*out);
     if (calls == 0) {
         tidei_producer_finish(producer, event, call.begin, true);
@@ -356,14 +358,16 @@ log_deallocate_prepared(struct tidei_log *log, struct tidei_producer *producer, 
     event = tidei_producer_prepare(producer, __builtin_frame_address(0), bytes, stream, word);
     tidei_producer_add_address(&event, (uintptr_t)pointer);
     status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
-    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
-        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
-            return log_deallocated_otherwise(&call, producer, pointer, status, slot);
+    if (__builtin_expect(status != TIDE_OK, 0))
+        return log_deallocated_otherwise(&call, producer, pointer, status, slot);
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0))) {
+        if (!tidei_producer_can_prepare(producer))
+            return log_deallocated_otherwise(&call, producer, pointer, TIDE_OK, slot);
         event = log_prepare_again(&call, producer, TIDEI_RECORD_FREE);
         tidei_producer_add_address(&event, (uintptr_t)pointer);
     }
     if (calls != 0 && !tidei_call_capture_fits(slot, begin, (uintptr_t)pointer))
-        return log_deallocated_otherwise(&call, producer, pointer, status, slot);
+        return log_deallocated_otherwise(&call, producer, pointer, TIDE_OK, slot);
     if (calls == 0) {
         tidei_producer_finish(producer, event, begin, false);
         return log_done();
