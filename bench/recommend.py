@@ -8,7 +8,8 @@ INPUT: a trace or RMM's CSV. Of the stacks that `recommend` tries over each base
 `tidemark devices --measure` has written; --measure measures the device first, and writes the file.
 
 It prints what was predicted beside what was reserved and how long it took, the least of the turns, how far the second
-least is from that, and a line for each claim. The time of a replay begins after its context and its streams are made; it
+least is from that, and a line for each claim. Beside the claim for times stands how many stacks took the same time in
+their first two turns, within a fifth: predictions cannot be expected to do better. The time of a replay begins after its context and its streams are made; it
 has the first growth, which is a part of the prediction, and the first calls of a process, which is why a second turn
 goes the other way round. A stack that is predicted to take less than 100 ms is replayed several times within the
 process, each time with a stack of its own, since the machine disturbs it more than a long one. The claims: PASS, FAIL, or OPEN where not all of it was measured. Memory of `cuda` must be equal to the byte (the base knows
@@ -115,22 +116,24 @@ class Stack:
         self.real = re.sub(r"sim\(model=(\w+)\)", r"\1", found["model"])  # without its logs, which would record
         self.plain = found["model"].replace("sim(model=cuda)", "sim")
         self.said_bytes, self.said_ns = found["reserved_peak_bytes"], found["ns"]
+        self.own_ns, self.driver = found["own_ns"], found["driver"]  # of what that is made
         self.bytes, self.ns, self.error = None, None, None
-        self.times = []  # of all replays
+        self.times, self.turns = [], {}  # of all replays; the least of each turn
 
-    def take(self, found):
+    def take(self, found, turn):
         reserved = reserved_by(found, self.base)
         if found["failures"]:
             self.fail(f"{found['failures']} refused: {found['first_failure']}")
             return
         self.bytes = max(reserved, self.bytes or 0)
         self.times.append(found["duration_ns"])
+        self.turns[turn] = min(found["duration_ns"], self.turns.get(turn, found["duration_ns"]))
         self.ns = min(self.times)
 
     def fail(self, words):
         """What was measured in turns before counts no longer."""
         self.bytes, self.ns, self.error = None, None, words
-        self.times = []
+        self.times, self.turns = [], {}
 
     def is_as_said(self):
         return abs(self.bytes - self.said_bytes) <= allowance(self.base, self.said_bytes)
@@ -141,6 +144,11 @@ class Stack:
     def noise(self):
         """How much longer than the least time the second least is, as a share; None: there is one time."""
         return sorted(self.times)[1] / self.ns - 1 if len(self.times) > 1 else None
+
+    def is_as_before(self):
+        """Whether the first two turns, which are processes of their own, took the same time; None: there was one."""
+        first, second = (*self.turns.values(), None, None)[:2]
+        return abs(second / first - 1) <= SAME_TIME if second else None
 
     def row(self):
         said = f"| {self.title} | `{self.text.replace('|', chr(92) + '|')}` | {self.said_bytes / MIB:,.1f} |"
@@ -204,7 +212,7 @@ class Run:
     def left(self):
         return self.deadline - time.monotonic()
 
-    def replay(self, source, stacks):
+    def replay(self, source, stacks, turn):
         """Replay stacks in one process; where it fails, each in one of its own, so that it is known which one does."""
         stacks = with_short_again(stacks)
         predicted = sum(stack.said_ns for stack in stacks) / 1e9
@@ -224,11 +232,11 @@ class Run:
             elif len(apart) == 1:
                 stacks[0].fail(str(error))
             for stack in apart if len(apart) > 1 else []:
-                self.replay(source, [stack])
+                self.replay(source, [stack], turn)
             return
         for stack, one in zip(stacks, found):
             if stack.error is None:
-                stack.take(one)
+                stack.take(one, turn)
 
     def turn(self, number):
         """All stacks once, those of one base together, the other way round in each turn."""
@@ -236,7 +244,7 @@ class Run:
             for base in self.options["bases"]:
                 stacks = [stack for stack in source.stacks if stack.base == base and stack.error is None]
                 if stacks:
-                    self.replay(source, stacks if number % 2 == 0 else stacks[::-1])
+                    self.replay(source, stacks if number % 2 == 0 else stacks[::-1], number)
                 self.write()
 
     def go(self):
@@ -296,6 +304,10 @@ def claims_of(source, bases):
     if noises:
         print(f"     {source.title}: the second least time of a stack is {noises[len(noises) // 2]:.0%} above the least in "
               f"the median, {noises[-1]:.0%} at most")
+    twice = [stack.is_as_before() for stack in done if stack.is_as_before() is not None]
+    if twice:
+        print(f"     {source.title}: the second turn is within a fifth of the first one for {sum(twice)} of {len(twice)}: no "
+              "prediction can be expected to do better")
     pairs = [(stack.said_ns, stack.ns) for stack in done]
     order, clear = tau(pairs), tau(pairs, NEAR)
     state = "OPEN" if order is None or len(done) < len(source.stacks) else "PASS" if order >= LEAST_TAU else "FAIL"

@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 bench=$top_srcdir/bench/recommend.py
 test -x "$tidemark" || skip_all 'this build has no command'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 35
+plan 36
 
 fail=
 # bench ARGUMENT...: what it prints goes to $said, its messages to $scratch/err, its status to $status.
@@ -61,6 +61,8 @@ print({len(stack["times"]) for stack in json.load(open(sys.argv[1]))["stacks"]})
     'four short stacks are each replayed four times within a process, in each of two turns'
 is "$(printf '%s\n' "$said" | grep -c '^     one: the second least time of a stack is [0-9]*% above the least in the median, [0-9]*% at most')" 1 \
     'a line says how far the turns are apart'
+is "$(printf '%s\n' "$said" | grep -c '^     two: the second turn is within a fifth of the first one for [0-8] of 8: ')" 1 \
+    'a line says how many stacks took the same time in both turns'
 is "$(PYTHONPATH=$top_srcdir/bench python3 -B -c 'from types import SimpleNamespace as stack
 from recommend import with_short_again
 short, long = stack(said_ns=5e6), stack(said_ns=5e9)

@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 35
+plan 36
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -81,6 +81,9 @@ FAKE_CUDA_CLEAR=24000 devices --measure --device=1 --output="$costs" >"$scratch/
 is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { waits++ }
     /^cuda.grow / && $3 < 6000 { grows++ } END { print waits + 0, grows + 0 }' "$costs")" '3 1' \
     '--measure finds how fast memory is cleared, and growths have none of that'
+FAKE_CUDA_CLEAR=24000 FAKE_CUDA_CLEAR_MISSES=4 devices --measure --device=1 --output="$costs" >"$scratch/measured"
+is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { waits++ } END { print waits + 0 }' "$costs")" 3 \
+    '--measure finds the same where one of four calls happens not to wait'
 is "$(FAKE_CUDA_MEMORY=200M devices --measure --output="$costs"; grep -c 'not measured' "$scratch/said")" ' 0
 0' '--measure does with a small device, of which it takes a quarter for each base'
 is "$(FAKE_CUDA_FAIL=cuMemAlloc:2:60 devices --measure --output="$costs"; grep -c 'cuda is not measured' "$scratch/said")" ' 0

@@ -99,6 +99,11 @@ tests_ranking_t_SOURCES = tests/ranking-t.c
 tests_ranking_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/ranking-t
 
+check_PROGRAMS += tests/processor-t
+tests_processor_t_SOURCES = tests/processor-t.c
+tests_processor_t_LDADD = libviewer.la
+TESTS += tests/processor-t
+
 check_PROGRAMS += tests/sweep-t
 tests_sweep_t_SOURCES = tests/sweep-t.c
 tests_sweep_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)

@@ -2,7 +2,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/replay.sh"
 
-plan 36
+plan 37
 
 with_threads
 json=$(replay --json "$csv")
@@ -112,11 +112,18 @@ if test -e "$fake/libcuda.so.1"; then
         'over bases with streams a replay has a stream of its own for each recorded one'
     is "$(query "$scratch/own.db" "SELECT count(*), sum(handle = 0), sum(handle IN (1, 2, 1310721, 1376257)) FROM stream")" '5,1,0' \
         'the recorded stream 0 stays 0, and no other handle reaches the driver'
+    printf '%s\n' Thread,Time,Action,Pointer,Size,Stream 1,,allocate,0x100,4294967296,0 1,,free,0x100,4294967296,0 >"$scratch/large.csv"
+    begin=$(date +%s%N)
+    LD_LIBRARY_PATH=$fake FAKE_CUDA_MEMORY=8G replay --stack cuda --stack cuda --stack cuda --stack cuda --stack cuda \
+        --stack cuda --stack cuda --stack cuda --stack cuda --stack cuda --stack cuda "$scratch/large.csv" >/dev/null
+    status=$?
+    is "$status $(test $(($(date +%s%N) - begin)) -ge 122000000; echo $?)" '0 0' \
+        'between stacks that are compared the device has 3 us for each MiB to clear their memory'
     LD_LIBRARY_PATH=$fake FAKE_CUDA_FAIL=cuStreamCreate:2:2 replay --stack cuda "$csv" >/dev/null
     has_words "$? $(cat "$scratch/err")" '2 tidemark replay: no streams on the device: cuStreamCreate: CUDA error 2' \
         'a driver that makes no stream is an error that says so'
 else
-    skip 3 'there is no fake driver in this build'
+    skip 4 'there is no fake driver in this build'
 fi
 replay --stack "log($scratch/numbers.db) | sim" "$csv" >/dev/null
 is "$(query "$scratch/numbers.db" 'SELECT group_concat(handle) FROM (SELECT handle FROM stream ORDER BY 1)')" \

@@ -104,6 +104,7 @@ do_cuInit(unsigned int flags)
         fake.devices[i].total_bytes = fake_environment_bytes("FAKE_CUDA_MEMORY", 1024 * FAKE_MIB);
         fake.devices[i].others_bytes = fake_environment_bytes("FAKE_CUDA_OTHERS", 0);
         fake.devices[i].clear_ns_per_mib = fake_environment_bytes("FAKE_CUDA_CLEAR", 0);
+        fake.devices[i].clear_misses = fake_environment_bytes("FAKE_CUDA_CLEAR_MISSES", 0);
     }
     atexit(driver_gone);
     fake.initialized = true;

@@ -188,6 +188,8 @@ struct fake_device {
     uint64_t total_bytes, used_bytes;
     uint64_t others_bytes;               /* of other processes */
     uint64_t clear_ns, clear_ns_per_mib; /* when all is cleared that went back, and what that takes; 0: nothing */
+    uint64_t clear_misses;               /* one of so many calls does not wait; 0: each waits */
+    uint64_t clear_draws;
     unsigned int primary_flags;
 };
 

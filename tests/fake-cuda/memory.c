@@ -60,10 +60,13 @@ memory_now_ns(void)
 
 /* FAKE_CUDA_CLEAR: memory that went back is cleared, and what takes memory waits for that. */
 static void
-memory_await_clear(const struct fake_device *entry)
+memory_await_clear(struct fake_device *entry)
 {
     uint64_t now = memory_now_ns(), end = entry->clear_ns;
 
+    entry->clear_draws = entry->clear_draws * UINT64_C(6364136223846793005) + 1442695040888963407;
+    if (entry->clear_misses != 0 && (entry->clear_draws >> 33) % entry->clear_misses == 0)
+        return;
     if (end > now + MEMORY_CLEAR_MOST_NS)
         end = now + MEMORY_CLEAR_MOST_NS;
     while (memory_now_ns() < end)

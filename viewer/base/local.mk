@@ -19,6 +19,8 @@ libviewer_la_SOURCES += \
 	viewer/base/output.h \
 	viewer/base/parse.c \
 	viewer/base/parse.h \
+	viewer/base/processor.c \
+	viewer/base/processor.h \
 	viewer/base/progress.c \
 	viewer/base/progress.h \
 	viewer/base/range-set.c \

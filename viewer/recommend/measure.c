@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tidemark/tidemark.h>
 
 #include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
+#include "viewer/base/processor.h"
 #include "viewer/recommend/measure.h"
 #include "viewer/replay/streams.h"
 
@@ -47,8 +47,14 @@
 /* How often a single call is timed. */
 #define MEASURE_TURNS 16
 
+/* After so many blocks a processor is chosen again: in a tenth of a second another one may be faster. */
+#define MEASURE_STAY 16
+
 /* How often all of that is done, where it can be done again. The least mean counts: what disturbs it only adds. */
 #define MEASURE_PASSES 3
+
+/* How often each size is allocated at once after a free, and after a while. The median counts. */
+#define MEASURE_WAIT_PASSES 7
 
 /*
  * Blocks of `vmm` that stay while its handles are mapped and released. As long as a base has few, it lays each far from
@@ -243,15 +249,18 @@ measure_trim(struct measure *measure, uint64_t keep_bytes, double *ns, double *m
     return status == TIDE_OK;
 }
 
-/* Wait until so much that went back is cleared. */
+/*
+ * Wait until so much that went back is cleared. Not asleep: after 10 ms of sleep cuMemAlloc took 250 us on an H200,
+ * where it takes 40 in a program that goes on.
+ */
 static void
 measure_settle(const struct measure *measure, double mib)
 {
     double ns = measure->clear_ns < 0 ? MEASURE_CLEAR_NS : 1.25 * measure->clear_ns * mib + 1e5;
-    struct timespec time = { .tv_sec = (time_t)(ns / 1e9) };
+    int64_t end = clock_now_ns() + (int64_t)ns;
 
-    time.tv_nsec = (long)(ns - 1e9 * (double)time.tv_sec);
-    (void)nanosleep(&time, NULL);
+    while (clock_now_ns() < end)
+        ;
 }
 
 /* The i-th of so many places, in an order in which neighbours are far apart. */
@@ -328,6 +337,8 @@ measure_churn_once(struct measure *measure, struct measured *allocates, struct m
         struct measure_block *one = measure_at(measure, 2 * i), *other = measure_at(measure, 2 * i + 1);
         unsigned size = one->size;
 
+        if (i % MEASURE_STAY == 0)
+            processor_choose();
         if (one == other)
             continue;
         good = measure_empty_block(measure, one, frees) && measure_empty_block(measure, other, frees);
@@ -380,48 +391,77 @@ measure_order(struct measure *measure, const struct replay_streams *made, struct
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
         double now = 0;
 
+        processor_choose();
         good = measure_order_once(measure, made, &now);
         out->ns = measure_least(out->ns, now, pass);
     }
     return good;
 }
 
-/* The least time of an allocation by size, out of a few: at once after a free of as much, or once that is cleared. */
+/* What an allocation took, by size and pass. */
+struct measure_wait {
+    double at_once[MEASURE_SIZES][MEASURE_WAIT_PASSES]; /* after a free of as much */
+    double settled[MEASURE_SIZES][MEASURE_WAIT_PASSES]; /* once that is cleared */
+};
+
+/* Free a block and allocate it again. */
 static bool
-measure_at_once(struct measure *measure, bool is_settled, double least[MEASURE_SIZES])
+measure_again(struct measure *measure, struct measure_block *block, bool is_settled, double *ns)
+{
+    struct measured frees = { .count = { 0 } }, allocates = { .count = { 0 } };
+    bool good = measure_empty_block(measure, block, &frees);
+
+    if (is_settled)
+        measure_settle(measure, 0);
+    good = good && measure_fill_block(measure, block, &allocates);
+    *ns = allocates.ns[block->size][0];
+    measure_settle(measure, 0);
+    return good;
+}
+
+static bool
+measure_wait_times(struct measure *measure, struct measure_wait *times)
 {
     bool good = true;
 
-    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+    for (int pass = 0; pass < MEASURE_WAIT_PASSES && good; pass++) {
+        processor_choose();
         for (unsigned size = 0; size < measure->sizes && good; size++) {
             struct measure_block *block = &measure->blocks[size];
-            struct measured frees = { .count = { 0 } }, allocates = { .count = { 0 } };
 
-            good = measure_empty_block(measure, block, &frees);
-            if (is_settled)
-                measure_settle(measure, 0);
-            good = good && measure_fill_block(measure, block, &allocates);
-            measure_settle(measure, 0);
-            least[size] = measure_least(least[size], allocates.ns[size][0], pass);
+            good = measure_again(measure, block, true, &times->settled[size][pass]) &&
+                   measure_again(measure, block, false, &times->at_once[size][pass]);
         }
     }
     return good;
 }
 
+static double
+measure_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), measure_compare);
+    return values[count / 2];
+}
+
 /*
  * How fast memory is cleared that went back, and how long growth waits at the most: from the slope of the times of the
  * two largest blocks that do not wait for so long. No costs: the device does not wait, as far as that can be seen.
+ * Medians: a single allocation may wait for something else, and one may happen not to wait.
  */
 static bool
 measure_wait(struct measure *measure, struct cost *out)
 {
     double now[MEASURE_SIZES] = { 0 }, settled[MEASURE_SIZES] = { 0 }, most = 0, slope;
     unsigned size = measure->sizes;
+    struct measure_wait times;
 
-    if (!measure_at_once(measure, true, settled) || !measure_at_once(measure, false, now))
+    if (!measure_wait_times(measure, &times))
         return false;
-    for (unsigned i = 0; i < measure->sizes; i++)
+    for (unsigned i = 0; i < measure->sizes; i++) {
+        now[i] = measure_median(times.at_once[i], MEASURE_WAIT_PASSES);
+        settled[i] = measure_median(times.settled[i], MEASURE_WAIT_PASSES);
         most = measure_max(most, now[i]);
+    }
     while (size > 0 && (now[size - 1] > MEASURE_NO_LIMIT * most || now[size - 1] < 2 * settled[size - 1]))
         size--;
     *out = (struct cost){ 0, 0, 0 };
@@ -464,8 +504,10 @@ measure_small(struct measure *measure, struct cost out[COST_CALLS])
 
     for (size_t i = 0; i < count && good; i++)
         good = measure_allocate(measure, MEASURE_SMALL_BYTES, &pointers[i], &ns);
-    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        processor_choose();
         good = measure_small_once(measure, pointers, count, pass, out);
+    }
     for (size_t i = 0; i < count; i++) {
         if (pointers[i] != NULL)
             good = measure_free(measure, pointers[i], MEASURE_SMALL_BYTES, &ns) && good;
@@ -480,7 +522,8 @@ measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[CO
 
     if (!measure_wait(measure, &out[COST_WAIT]))
         return false;
-    measure->clear_ns = out[COST_WAIT].ns_per_mib;
+    /* Where no wait was seen, none may have been there to see: what is measured next does without them all the same. */
+    measure->clear_ns = measure_max(out[COST_WAIT].ns_per_mib, costs_default.of[COST_CUDA][COST_WAIT].ns_per_mib);
     if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
     again = measure_fit(&measure->allocates);
@@ -517,6 +560,7 @@ measure_driver_again(struct measure *measure, const struct cost *trim, double la
     double ns, sum;
 
     for (int pass = 0; pass < MEASURE_PASSES; pass++) {
+        processor_choose();
         if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, mib))
             return false;
         measure_settle(measure, *mib);
@@ -583,8 +627,10 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
 {
     bool good = true;
 
-    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        processor_choose();
         good = measure_remap_once(measure, pass, out);
+    }
     return good;
 }
 
@@ -624,6 +670,7 @@ measure_grow_handles(struct measure *measure, struct measured *grown, struct mea
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
         struct measured up = { .count = { 0 } }, down = { .count = { 0 } };
 
+        processor_choose();
         good = measure_handles_once(measure, &up, &down);
         measure_keep_least(grown, &up);
         measure_keep_least(released, &down);
@@ -714,6 +761,7 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
     measure_plan(measure);
     if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK)
         return false;
+    processor_choose();
     /* All is done with a context, as a replay does it. */
     good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
     measure_settle(measure, (double)measure->most_bytes / MIB);

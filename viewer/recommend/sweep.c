@@ -22,6 +22,7 @@
 #include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
+#include "viewer/base/processor.h"
 #include "viewer/base/progress.h"
 #include "viewer/recommend/clearing.h"
 #include "viewer/recommend/sweep.h"
@@ -238,6 +239,8 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
     for (unsigned turn = 0; !sweep_is_enough(turn, sum, least, second); turn++) {
         if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_ONCE_NS))
             break;
+        if (sweep->is_alone)
+            processor_choose();
         *out = (struct trial){ .is_alone = sweep->is_alone };
         for (size_t i = 0; i < sweep->traffic_count; i++) {
             if (!sweep_replay(sweep, candidate, &sweep->traffic[i], out))
