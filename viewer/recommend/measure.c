@@ -37,6 +37,9 @@
 /* With this share of the longest wait a block is taken not to have waited as long as any. */
 #define MEASURE_NO_LIMIT 0.85
 
+/* How fast an H200 was seen to clear memory. */
+#define MEASURE_CLEAR_NS_PER_MIB 2400
+
 /* How long clearing is waited for at the most while its speed is not known. */
 #define MEASURE_CLEAR_NS 20e6
 
@@ -523,7 +526,7 @@ measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[CO
     if (!measure_wait(measure, &out[COST_WAIT]))
         return false;
     /* Where no wait was seen, none may have been there to see: what is measured next does without them all the same. */
-    measure->clear_ns = measure_max(out[COST_WAIT].ns_per_mib, costs_default.of[COST_CUDA][COST_WAIT].ns_per_mib);
+    measure->clear_ns = measure_max(out[COST_WAIT].ns_per_mib, MEASURE_CLEAR_NS_PER_MIB);
     if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
     again = measure_fit(&measure->allocates);
