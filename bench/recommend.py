@@ -9,15 +9,16 @@ INPUT: a trace or RMM's CSV. Of the stacks that `recommend` tries over each base
 
 It prints what was predicted beside what was reserved and how long it took, the least of the turns, how far the second
 least is from that, and a line for each claim. Beside the claim for times stands how many stacks took the same time in
-their first two turns, within a fifth: predictions cannot be expected to do better. The time of a replay begins after its context and its streams are made; it
-has the first growth, which is a part of the prediction, and the first calls of a process, which is why a second turn
-goes the other way round. A stack that is predicted to take less than 100 ms is replayed several times within the
-process, each time with a stack of its own, since the machine disturbs it more than a long one. The claims: PASS, FAIL, or OPEN where not all of it was measured. Memory of `cuda` must be equal to the byte (the base knows
-what it was asked for, and not what the driver rounds that up to, so a replay over `sim` predicts it), that of `vmm`
-within a page, that of `driver` within the 7% that doc/stack-text.md says of its model, or a unit of the driver where
-that is more; time within a fifth; Kendall's tau of the order by time at least 0.8. --time bounds the whole, in seconds:
-all inputs have had their first turn before one has its second, and what is left out is said. The exit status is 0, 1
-where a claim fails, 2 after wrong use, 3 where a claim is open.
+their first two turns, within a fifth: predictions cannot be expected to do better. The time of a replay begins after
+its context and its streams are made; it has the first growth, which is a part of the prediction, and the first calls
+of a process, which is why a second turn goes the other way round. A stack that is predicted to take less than 100 ms
+is replayed several times within the process, each time with a stack of its own, since the machine disturbs it more
+than a long one. The claims: PASS, FAIL, or OPEN where not all of it was measured. Memory of `cuda` must be equal to
+the byte (the base knows what it was asked for, and not what the driver rounds that up to, so a replay over `sim`
+predicts it), that of `vmm` within a page, that of `driver` within the 7% that doc/stack-text.md says of its model, or
+a unit of the driver where that is more; time within a fifth; Kendall's tau of the order by time at least 0.8. --time
+bounds the whole, in seconds: all inputs have had their first turn before one has its second, and what is left out is
+said. The exit status is 0, 1 where a claim fails, 2 after wrong use, 3 where a claim is open.
 """
 
 import getopt
