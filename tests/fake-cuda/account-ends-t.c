@@ -35,8 +35,10 @@ ends_work(void *context)
 
         if (other != 0)
             (void)account.w_cuMemFree_v2(other); /* or it has gone with its context */
-        if (account.w_cuMemAlloc_v2(&own, 50000) != CUDA_SUCCESS || account.w_cuMemFree_v2(own) != CUDA_SUCCESS)
-            return "a call has failed";
+        if (account.w_cuMemAlloc_v2(&own, 50000) != CUDA_SUCCESS)
+            return "an allocation has failed";
+        if (account.w_cuMemFree_v2(own) != CUDA_SUCCESS)
+            return "a free has failed";
     }
     return NULL;
 }
