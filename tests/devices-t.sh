@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 36
+plan 37
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -69,7 +69,7 @@ is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${
 
 # What calls cost, in a file that `recommend` reads.
 costs=$scratch/costs
-FAKE_CUDA_MEMORY=16G
+FAKE_CUDA_MEMORY=8G
 has_words "$(devices --measure --device=1 --output="$costs") $(head -n 4 "$costs" | tail -n 2)" '0 version 2
 device Fake' \
     '--measure writes the name of the device'
@@ -84,11 +84,17 @@ is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { wait
 FAKE_CUDA_CLEAR=24000 FAKE_CUDA_CLEAR_MISSES=4 devices --measure --device=1 --output="$costs" >"$scratch/measured"
 is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { waits++ } END { print waits + 0 }' "$costs")" 3 \
     '--measure finds the same where one of four calls happens not to wait'
+# Each handle that moves has a call that maps it, half of one that makes it accessible, and one that ends its mapping.
+FAKE_CUDA_MEMORY=2G FAKE_CUDA_SLOW=cuMemMap:150,cuMemSetAccess:100,cuMemUnmap:400 devices --measure --output="$costs" \
+    >"$scratch/measured"
+is "$(awk '/^vmm.map / && $2 >= 200000 && $2 < 400000 { maps++ } /^vmm.unmap / && $2 >= 400000 { unmaps++ }
+    /^vmm.grow / && $2 < 200000 { grows++ } END { print maps + 0, unmaps + 0, grows + 0 }' "$costs")" '1 1 1' \
+    '--measure finds what mapping and unmapping a handle takes, and growths have none of that'
 is "$(FAKE_CUDA_MEMORY=200M devices --measure --output="$costs"; grep -c 'not measured' "$scratch/said")" ' 0
 0' '--measure does with a small device, of which it takes a quarter for each base'
 is "$(FAKE_CUDA_FAIL=cuMemAlloc:2:60 devices --measure --output="$costs"; grep -c 'cuda is not measured' "$scratch/said")" ' 0
 1' 'a call that fails among others keeps the default costs of that base alone'
-is "$(FAKE_CUDA_FAIL=cuMemMap:1:700 devices --measure --output="$costs"; grep -c 'vmm is not measured' "$scratch/said") $(grep -c '^vmm.map 33000 ' "$costs")" ' 0
+is "$(FAKE_CUDA_FAIL=cuMemMap:1:700 devices --measure --output="$costs"; grep -c 'vmm is not measured' "$scratch/said") $(grep -c '^vmm.map 30000 ' "$costs")" ' 0
 1 1' 'a mapping that fails beside the blocks that stay keeps the default costs of vmm alone'
 "$tidemark" recommend --costs="$costs" --candidates=4 "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/recommended" 2>&1
 has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,6 +35,22 @@ fake_cuda_trace(const struct fake_tracer *tracer)
     __atomic_store_n(&call_tracer, tracer, __ATOMIC_RELEASE);
 }
 
+/* Behind "NAME:" in a list "NAME:1,NAME:2:3", at or behind `text`; NULL: the function is not there. */
+static const char *
+call_find(const char *text, const struct fake_function *function)
+{
+    size_t length = strlen(function->name);
+
+    while (text != NULL && *text != '\0') {
+        if (strncmp(text, function->name, length) == 0 && text[length] == ':')
+            return text + length + 1;
+        text = strchr(text, ',');
+        if (text != NULL)
+            text++;
+    }
+    return NULL;
+}
+
 /*
  * FAKE_CUDA_FAIL="cuMemPoolCreate:999,cuInit:100:2": the function returns that result; with a third part only its
  * call of that number does, counted from 1.
@@ -42,21 +59,32 @@ static CUresult
 call_failure(struct fake_function *function)
 {
     const char *text = getenv("FAKE_CUDA_FAIL");
-    size_t length = strlen(function->name);
 
     function->calls++;
-    while (text != NULL && *text != '\0') {
+    while ((text = call_find(text, function)) != NULL) {
         int result = 0;
         int nth = 0;
 
-        if (strncmp(text, function->name, length) == 0 && text[length] == ':' &&
-            sscanf(text + length, ":%d:%d", &result, &nth) >= 1 && (nth == 0 || nth == function->calls))
+        if (sscanf(text, "%d:%d", &result, &nth) >= 1 && (nth == 0 || nth == function->calls))
             return (CUresult)result;
-        text = strchr(text, ',');
-        if (text != NULL)
-            text++;
     }
     return CUDA_SUCCESS;
+}
+
+/* FAKE_CUDA_SLOW="cuMemUnmap:300,cuMemMap:20": each call of the function takes so many us longer, not asleep. */
+static void
+call_slow(const struct fake_function *function)
+{
+    const char *text = call_find(getenv("FAKE_CUDA_SLOW"), function);
+    struct timespec now;
+    int64_t ns, end_ns;
+
+    if (text == NULL)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    for (end_ns = ns + atoi(text) * INT64_C(1000); ns < end_ns; ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec)
+        clock_gettime(CLOCK_MONOTONIC, &now);
 }
 
 /* From now on all versions of a function wait for so many seconds before they do anything. False: there is none. */
@@ -112,6 +140,7 @@ fake_call_begin(struct fake_call *call, struct fake_function *function, enum fak
         return CUDA_ERROR_DEINITIALIZED;
     if (need != FAKE_NEEDS_NOTHING && (!fake.initialized || fake.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
+    call_slow(function);
     return call_failure(function);
 }
 

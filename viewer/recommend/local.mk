@@ -8,6 +8,11 @@ libviewer_la_SOURCES += \
 	viewer/recommend/clearing.h \
 	viewer/recommend/costs.c \
 	viewer/recommend/costs.h \
+	viewer/recommend/measure-bases.h \
+	viewer/recommend/measure-calls.c \
+	viewer/recommend/measure-calls.h \
+	viewer/recommend/measure-driver.c \
+	viewer/recommend/measure-vmm.c \
 	viewer/recommend/measure.c \
 	viewer/recommend/measure.h \
 	viewer/recommend/model.c \
