@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 37
+plan 38
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -69,7 +69,7 @@ is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${
 
 # What calls cost, in a file that `recommend` reads.
 costs=$scratch/costs
-FAKE_CUDA_MEMORY=8G
+FAKE_CUDA_MEMORY=2G
 has_words "$(devices --measure --device=1 --output="$costs") $(head -n 4 "$costs" | tail -n 2)" '0 version 2
 device Fake' \
     '--measure writes the name of the device'
@@ -85,11 +85,15 @@ FAKE_CUDA_CLEAR=24000 FAKE_CUDA_CLEAR_MISSES=4 devices --measure --device=1 --ou
 is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { waits++ } END { print waits + 0 }' "$costs")" 3 \
     '--measure finds the same where one of four calls happens not to wait'
 # Each handle that moves has a call that maps it, half of one that makes it accessible, and one that ends its mapping.
-FAKE_CUDA_MEMORY=2G FAKE_CUDA_SLOW=cuMemMap:150,cuMemSetAccess:100,cuMemUnmap:400 devices --measure --output="$costs" \
-    >"$scratch/measured"
-is "$(awk '/^vmm.map / && $2 >= 200000 && $2 < 400000 { maps++ } /^vmm.unmap / && $2 >= 400000 { unmaps++ }
-    /^vmm.grow / && $2 < 200000 { grows++ } END { print maps + 0, unmaps + 0, grows + 0 }' "$costs")" '1 1 1' \
+(
+    export FAKE_CUDA_MEMORY=512M FAKE_CUDA_SLOW=cuMemMap:300,cuMemSetAccess:200,cuMemUnmap:800
+    devices --measure --output="$costs" >"$scratch/measured"
+)
+is "$(awk '/^vmm.map / && $2 >= 4e5 && $2 < 8e5 { maps++ } /^vmm.unmap / && $2 >= 8e5 { unmaps++ }
+    /^vmm.grow / && $2 < 4e5 { grows++ } END { print maps + 0, unmaps + 0, grows + 0 }' "$costs")" '1 1 1' \
     '--measure finds what mapping and unmapping a handle takes, and growths have none of that'
+is "$(awk '/^driver.(grow|return) / && $3 > 0 { print $1 }' "$costs" | tr '\n' ' ')" 'driver.grow driver.return ' \
+    'on a device with room for chunks of one size alone, what a pool of the driver takes grows with the size'
 is "$(FAKE_CUDA_MEMORY=200M devices --measure --output="$costs"; grep -c 'not measured' "$scratch/said")" ' 0
 0' '--measure does with a small device, of which it takes a quarter for each base'
 is "$(FAKE_CUDA_FAIL=cuMemAlloc:2:60 devices --measure --output="$costs"; grep -c 'cuda is not measured' "$scratch/said")" ' 0

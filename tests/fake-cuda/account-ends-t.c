@@ -73,7 +73,10 @@ ends_beside_threads(CUcontext kept)
     CUdeviceptr first = 0;
     bool passes;
 
-    /* The stack of the context that stays has its addresses from here on: none of a context that ends comes to it. */
+    /*
+     * The stack of the context that stays is made now, with its addresses. Later it could get those of a context that
+     * has ended, whose blocks threads still free.
+     */
     if (!CHECK(account.w_cuMemAlloc_v2(&first, 50000) == CUDA_SUCCESS))
         return false;
     for (int i = 0; i < THREADS; i++)

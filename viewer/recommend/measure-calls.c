@@ -36,7 +36,7 @@ measure_bytes(unsigned size)
 
 /* What blocks may have beside small ones. */
 uint64_t
-measure_most_bytes(const struct measure *measure)
+measure_large_bytes(const struct measure *measure)
 {
     return measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
 }
@@ -286,11 +286,12 @@ measure_churn_once(struct measure *measure, struct measured *allocates, struct m
             processor_choose();
         if (one == other)
             continue;
-        good = measure_empty_block(measure, one, frees) && measure_empty_block(measure, other, frees);
+        if (!measure_empty_block(measure, one, frees) || !measure_empty_block(measure, other, frees))
+            return false;
         measure_settle(measure, (double)(measure_bytes(one->size) + measure_bytes(other->size)) / MIB);
         one->size = other->size;
         other->size = size;
-        good = good && measure_fill_block(measure, one, allocates) && measure_fill_block(measure, other, allocates);
+        good = measure_fill_block(measure, one, allocates) && measure_fill_block(measure, other, allocates);
     }
     return good;
 }

@@ -7,7 +7,7 @@
 #include "viewer/recommend/measure-bases.h"
 #include "viewer/recommend/measure-calls.h"
 
-/* The size of the units that a pool of the driver takes: 32 MiB. */
+/* The size of the units that a pool of the driver takes: measure_bytes(MEASURE_UNIT) are 32 MiB. */
 #define MEASURE_UNIT 4
 
 /*
@@ -65,15 +65,22 @@ measure_driver_chunks_once(struct measure *pool, const struct cost costs[COST_CA
     return good;
 }
 
-/* What growth and giving back take by size, below a pool that keeps nothing. */
+/*
+ * What growth and giving back take by size, below a pool that keeps nothing, with chunks of what is left beside the
+ * blocks. Of fewer than two sizes nothing is found, and *out stays.
+ */
 static bool
 measure_driver_chunks(struct measure *measure, struct cost out[COST_CALLS])
 {
-    struct measure pool = { .clear_ns = measure->clear_ns, .sizes = measure->sizes };
+    struct measure pool = { .clear_ns = measure->clear_ns };
     struct measured grown = { .count = { 0 } }, returned = { .count = { 0 } };
     bool good = true;
 
-    if (tide_stack_parse(measure->other, &pool.base) != TIDE_OK)
+    while (pool.sizes < measure->sizes && measure_bytes(pool.sizes) <= measure->most_bytes / MEASURE_SMALL_SHARE)
+        pool.sizes++;
+    if (pool.sizes < MEASURE_UNIT + 2)
+        return true;
+    if (tide_stack_parse(measure->second_text, &pool.base) != TIDE_OK)
         return false;
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
         struct measured up = { .count = { 0 } }, down = { .count = { 0 } };
@@ -108,7 +115,7 @@ measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CA
     first = measure_max(fresh_ns - large * (double)measure->count, 0) / mib;
     out[COST_GROW] = (struct cost){ 0, again, 0 };
     out[COST_RETURN] = (struct cost){ 0, back, 0 };
-    if (measure->sizes > MEASURE_UNIT && !measure_driver_chunks(measure, out))
+    if (!measure_driver_chunks(measure, out))
         return false;
     out[COST_FRESH] = (struct cost){ 0, measure_max(first - again, 0), 0 };
     return true;

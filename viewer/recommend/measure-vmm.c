@@ -50,7 +50,10 @@ measure_pair_free(struct measure *measure, void *pair[2])
     return good && tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK;
 }
 
-/* Free a block, and wait: former mappings of what is in it end then. *ns is what that takes where none does, and more. */
+/*
+ * Free a block, and wait: former mappings of its handles end then. *ns is what the free took, and what the wait took
+ * beyond one with which no mapping ends.
+ */
 static bool
 measure_move_free(struct measure *measure, void *block, double *ns)
 {
@@ -102,7 +105,10 @@ measure_remap_once(struct measure *measure, int pass, struct cost out[COST_CALLS
         good = measure_move(measure, &moving, moving.pointers[measure_visit(turn, moving.count)], out);
     for (size_t i = 0; i < moving.count; i++)
         good = measure_pair_free(measure, moving.pointers[i]) && good;
-    if (moving.moves > 0) {
+    if (good && moving.moves == 0) {
+        measure->why = "no handle moved from a block to another";
+        good = false;
+    } else if (good) {
         out[COST_MAP].ns = measure_least(out[COST_MAP].ns, measure_mean(moving.maps, moving.moves) / 2, pass);
         out[COST_UNMAP].ns = measure_least(out[COST_UNMAP].ns, measure_mean(moving.unmaps, moving.moves) / 2, pass);
     }
@@ -145,11 +151,12 @@ measure_neighbours_free(struct measure *measure, struct measure_neighbours *neig
 static bool
 measure_remap(struct measure *measure, struct cost out[COST_CALLS])
 {
-    struct measure own = { .most_bytes = measure->most_bytes };
+    struct measure own = { .most_bytes = measure->most_bytes, .clear_ns = measure->clear_ns };
     struct measure_neighbours neighbours;
+    double ns, mib;
     bool good;
 
-    if (tide_stack_parse(measure->other, &own.base) != TIDE_OK)
+    if (tide_stack_parse(measure->second_text, &own.base) != TIDE_OK)
         return false;
     good = measure_neighbours_make(&own, &neighbours);
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
@@ -157,7 +164,10 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
         good = measure_remap_once(&own, pass, out);
     }
     good = measure_neighbours_free(&own, &neighbours) && good;
+    good = measure_trim(&own, 0, &ns, &mib) && good;
     tide_resource_release(own.base);
+    measure_settle(measure, mib);
+    measure->why = own.why;
     return good;
 }
 
@@ -166,7 +176,7 @@ static bool
 measure_handles_once(struct measure *measure, struct measured *grown, struct measured *released)
 {
     for (unsigned size = 0; size < measure->sizes; size++) {
-        uint64_t bytes = measure_bytes(size), fit = measure_most_bytes(measure) / bytes;
+        uint64_t bytes = measure_bytes(size), fit = measure_large_bytes(measure) / bytes;
         size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
         struct measure_block blocks[MEASURE_TURNS] = { { .pointer = NULL } };
         double ns, mib;
@@ -213,7 +223,6 @@ measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct mea
     bool good = measure_neighbours_make(measure, &neighbours);
 
     good = good && measure_remap(measure, out);
-    measure_settle(measure, 2.0 * MEASURE_MOVING * (double)measure_bytes(0) / MIB);
     good = good && measure_grow_handles(measure, grown, released);
     return measure_neighbours_free(measure, &neighbours) && good;
 }

@@ -3,7 +3,7 @@
  *
  * The driver takes back quickly what was freed just now, and slowly what lies among other memory. So each base first
  * takes blocks of many sizes, which nobody had before, and then frees and allocates some of them while the others stay.
- * All of it stays until the last base is measured, so that the memory of each is fresh.
+ * All of it stays until the last base is measured, so that the memory of each is fresh, as far as there is enough.
  *
  * What goes back is cleared, and growth waits for that (clearing.h). How long is measured first, with blocks that are
  * freed and allocated at once. All else is measured while nothing is being cleared: after each return the measurement
@@ -32,9 +32,10 @@
 /* With this share of the longest wait a block is taken not to have waited as long as any. */
 #define MEASURE_NO_LIMIT 0.85
 
-/* How many orders of streams are timed, and between how many streams. */
-#define MEASURE_ORDERS  4096
-#define MEASURE_STREAMS 8
+/* How many orders of streams are timed, between how many streams, and how much memory each of these has. */
+#define MEASURE_ORDERS      1024
+#define MEASURE_STREAMS     8
+#define MEASURE_ORDER_BYTES (UINT64_C(64) << 10)
 
 /* How often each size is allocated at once after a free, and after a while. The median counts. */
 #define MEASURE_WAIT_PASSES 7
@@ -78,11 +79,11 @@ measure_order_once(struct measure *measure, const struct replay_streams *made, d
 static bool
 measure_order(struct measure *measure, const struct replay_streams *made, struct cost *out)
 {
-    void *pointers[MEASURE_STREAMS] = { NULL };
+    void *pointers[MEASURE_STREAMS] = { NULL }; /* MEASURE_ORDER_BYTES each */
     bool good = true;
 
     for (size_t i = 0; i < made->count && good; i++)
-        good = tide_allocate(measure->base, measure_bytes(0), 256, made->streams[i], &pointers[i]) == TIDE_OK;
+        good = tide_allocate(measure->base, MEASURE_ORDER_BYTES, 256, made->streams[i], &pointers[i]) == TIDE_OK;
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
         double now = 0;
 
@@ -92,8 +93,8 @@ measure_order(struct measure *measure, const struct replay_streams *made, struct
     }
     for (size_t i = 0; i < made->count; i++) {
         if (pointers[i] != NULL)
-            good =
-                tide_deallocate(measure->base, pointers[i], measure_bytes(0), 256, made->streams[i]) == TIDE_OK && good;
+            good = tide_deallocate(measure->base, pointers[i], MEASURE_ORDER_BYTES, 256, made->streams[i]) == TIDE_OK &&
+                   good;
     }
     return good;
 }
@@ -188,7 +189,7 @@ measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[CO
 static void
 measure_plan(struct measure *measure)
 {
-    uint64_t most_bytes = measure_most_bytes(measure);
+    uint64_t most_bytes = measure_large_bytes(measure);
 
     while (measure->sizes < MEASURE_SIZES && 2 * measure_bytes(measure->sizes) <= most_bytes)
         measure->sizes++;
@@ -250,16 +251,16 @@ measure_add_behind(struct cost costs[COST_CALLS])
 }
 
 struct measure_texts {
-    char base[64], other[64];
+    char first[64], second[64];
 };
 
-/* Write the texts of the stacks of a base. The driver's pool keeps what is free, and the one of the other does not. */
+/* Write the texts of the stacks of a base. The driver's pool of the first one keeps what is free. */
 static void
 measure_write_texts(enum cost_base base, int ordinal, struct measure_texts *out)
 {
-    snprintf(out->base, sizeof(out->base), "%s(device=%d%s)", cost_base_names[base], ordinal,
+    snprintf(out->first, sizeof(out->first), "%s(device=%d%s)", cost_base_names[base], ordinal,
              base == COST_DRIVER ? ", release_threshold=1EiB" : "");
-    snprintf(out->other, sizeof(out->other), "%s%s(device=%d)",
+    snprintf(out->second, sizeof(out->second), "%s%s(device=%d)",
              base == COST_DRIVER ? "pool(cache=0, release_threshold=0) | " : "", cost_base_names[base], ordinal);
 }
 
@@ -275,7 +276,7 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
 
         measure_write_texts((enum cost_base)base, ordinal, &texts[base]);
         measures[base] = (struct measure){
-            .text = texts[base].base, .other = texts[base].other, .most_bytes = most_bytes, .clear_ns = clear_ns
+            .text = texts[base].first, .second_text = texts[base].second, .most_bytes = most_bytes, .clear_ns = clear_ns
         };
         if (measure_base((enum cost_base)base, &measures[base], measured)) {
             /* The device clears the memory of all bases, and `cuda` is the one with which that is seen. */
