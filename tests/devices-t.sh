@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 38
+plan 40
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -104,6 +104,12 @@ is "$(FAKE_CUDA_FAIL=cuMemMap:1:700 devices --measure --output="$costs"; grep -c
 has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'
 has_words "$(FAKE_CUDA_FAIL=cuMemCreate:2 devices --measure --output="$costs"; cat "$scratch/said")" \
     'vmm is not measured, and keeps the costs of an NVIDIA H200: ' 'a base that refuses keeps the default costs, with a message'
+rm "$costs"
+has_words "$(FAKE_CUDA_FAIL=cuStreamCreate:2 devices --measure --output="$costs"; cat "$scratch/said"; ls "$costs" 2>&1)" ' 1
+tidemark devices: device 0: cuda is not measured, and keeps the costs of an NVIDIA H200: no streams on the device: cuStreamCreate: CUDA error 2
+tidemark devices: device 0: driver is not measured' 'what cannot be measured is said once, with its own reason'
+has_words "$(cat "$scratch/said"; ls "$costs" 2>&1)" 'nothing is measured, and no costs are written
+ls: ' 'where nothing can be measured no costs are written, and the exit status is 1'
 is "$(devices --measure --device=7)$(devices --measure -d 99999999999)" ' 1 1' \
     'a device that is not there cannot be measured, and the exit status is 1'
 has_words "$(devices --measure --json)" ' 2' '--measure has no JSON'

@@ -269,7 +269,8 @@ const struct command command_devices = {
     .name = "devices",
     .arguments = "[--json] [--measure]",
     .purpose = "Say what the CUDA devices of this machine have and can do",
-    .help = "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
+    .help = "\nExit status 1: there is no device, or no driver, or a device does not answer, or nothing could be "
+            "measured.\n",
     .wanted = &(const struct command_arguments){ 0, NULL, "it takes no arguments" },
     .options = devices_defs,
     COMMAND_OWN(struct devices_options, .device = UINT64_MAX),

@@ -1,6 +1,9 @@
 /* Measures what handles of physical memory cost: creating, mapping, unmapping and releasing them. */
 #include "config.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include <tidemark/tidemark.h>
 
 #include "viewer/base/clock.h"
@@ -106,7 +109,7 @@ measure_remap_once(struct measure *measure, int pass, struct cost out[COST_CALLS
     for (size_t i = 0; i < moving.count; i++)
         good = measure_pair_free(measure, moving.pointers[i]) && good;
     if (good && moving.moves == 0) {
-        measure->why = "no handle moved from a block to another";
+        snprintf(measure->why, sizeof(measure->why), "no handle moved from a block to another");
         good = false;
     } else if (good) {
         out[COST_MAP].ns = measure_least(out[COST_MAP].ns, measure_mean(moving.maps, moving.moves) / 2, pass);
@@ -167,7 +170,7 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
     good = measure_trim(&own, 0, &ns, &mib) && good;
     tide_resource_release(own.base);
     measure_settle(measure, mib);
-    measure->why = own.why;
+    memcpy(measure->why, own.why, sizeof(measure->why));
     return good;
 }
 

@@ -215,7 +215,7 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
     bool good;
 
     if (measure->most_bytes < MEASURE_LEAST_BYTES) {
-        measure->why = "too little memory is free";
+        snprintf(measure->why, sizeof(measure->why), "too little memory is free");
         return false;
     }
     measure_plan(measure);
@@ -224,6 +224,8 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
     processor_choose();
     /* All is done with a context, as a replay does it. */
     good = replay_streams_make(measure->base, recorded, MEASURE_STREAMS, &made) == COMMAND_FINE;
+    if (!good)
+        snprintf(measure->why, sizeof(measure->why), "%s", made.failure);
     measure_settle(measure, (double)measure->most_bytes / MIB);
     good = good && measure_fill(measure, &fresh, &fresh_ns);
     if (good)
@@ -264,12 +266,13 @@ measure_write_texts(enum cost_base base, int ordinal, struct measure_texts *out)
              base == COST_DRIVER ? "pool(cache=0, release_threshold=0) | " : "", cost_base_names[base], ordinal);
 }
 
-/* Measure the bases one after the other; the memory of all of them goes back at the end. */
-static void
+/* Measure the bases one after the other; the memory of all goes back at the end. Returns how many were measured. */
+static int
 measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct costs *out)
 {
     struct measure_texts texts[COST_BASES];
     double clear_ns = -1;
+    int count = 0;
 
     for (int base = 0; base < COST_BASES; base++) {
         struct cost measured[COST_CALLS] = { { 0, 0, 0 } };
@@ -284,13 +287,14 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
                 measured[COST_WAIT] = out->of[COST_CUDA][COST_WAIT];
             else if (base != COST_CUDA)
                 measured[COST_WAIT] = costs_default.of[base][COST_WAIT];
+            count++;
             measure_add_behind(measured);
             memcpy(out->of[base], measured, sizeof(measured));
             clear_ns = base == COST_CUDA ? measures[base].clear_ns : clear_ns;
         } else
             message("tidemark devices: device %d: %s is not measured, and keeps the costs of an %s: %s", ordinal,
                     cost_base_names[base], costs_default.device,
-                    measures[base].why != NULL ? measures[base].why : tide_error_text());
+                    measures[base].why[0] != '\0' ? measures[base].why : tide_error_text());
     }
     for (int base = 0; base < COST_BASES; base++) {
         if (measures[base].base == NULL)
@@ -298,6 +302,7 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
         (void)measure_empty(&measures[base]);
         tide_resource_release(measures[base].base);
     }
+    return count;
 }
 
 int
@@ -305,6 +310,7 @@ measure_device(int ordinal, struct costs *out)
 {
     struct measure *measures;
     uint64_t left;
+    int count;
 
     *out = costs_default;
     if (tide_device_name(ordinal, out->device, sizeof(out->device)) != TIDE_OK ||
@@ -317,7 +323,10 @@ measure_device(int ordinal, struct costs *out)
         message("tidemark devices: no memory for what is measured");
         return COMMAND_WRONG;
     }
-    measure_all(ordinal, left / MEASURE_SHARE, measures, out);
+    count = measure_all(ordinal, left / MEASURE_SHARE, measures, out);
     free(measures);
-    return COMMAND_FINE;
+    if (count > 0)
+        return COMMAND_FINE;
+    message("tidemark devices: device %d: nothing is measured, and no costs are written", ordinal);
+    return COMMAND_FINDING;
 }

@@ -511,6 +511,8 @@ run_prepare(struct replay *replay)
     for (size_t i = 0; i < input->allocation_count; i++)
         replay->pointers[i] = REPLAY_NOTHING;
     status = replay_streams_make(replay->stack, input->streams, input->stream_count, &replay->streams);
+    if (status != COMMAND_FINE)
+        message("tidemark replay: %s", replay->streams.failure);
     if (status != COMMAND_FINE || replay->streams.driver == NULL || input->stream_count < 2)
         return status;
     replay->allocated_on = calloc(input->allocation_count + 1, sizeof(*replay->allocated_on));

@@ -37,12 +37,13 @@ struct replay_driver {
 };
 
 static int
-streams_failed(const char *what, int result)
+streams_failed(struct replay_streams *streams, const char *what, int result)
 {
     if (result != 0)
-        message("tidemark replay: no streams on the device: %s: CUDA error %d", what, result);
+        snprintf(streams->failure, sizeof(streams->failure), "no streams on the device: %s: CUDA error %d", what,
+                 result);
     else
-        message("tidemark replay: no streams on the device: %s", what);
+        snprintf(streams->failure, sizeof(streams->failure), "no streams on the device: %s", what);
     return COMMAND_WRONG;
 }
 
@@ -77,7 +78,7 @@ streams_fill(struct replay_driver *driver, const uint64_t *recorded, struct repl
         if (result == CUDA_SUCCESS)
             out->streams[i] = (tide_stream)stream;
     }
-    return result == CUDA_SUCCESS ? COMMAND_FINE : streams_failed("cuStreamCreate", (int)result);
+    return result == CUDA_SUCCESS ? COMMAND_FINE : streams_failed(out, "cuStreamCreate", (int)result);
 }
 
 static int
@@ -88,7 +89,7 @@ streams_create(int ordinal, const uint64_t *recorded, struct replay_streams *out
     CUresult result;
 
     if (missing != NULL)
-        return streams_failed(missing, 0);
+        return streams_failed(out, missing, 0);
     result = driver->device_get(&driver->device, ordinal);
     if (result == CUDA_SUCCESS)
         result = driver->primary_context_retain(&driver->context, driver->device);
@@ -96,7 +97,7 @@ streams_create(int ordinal, const uint64_t *recorded, struct replay_streams *out
     if (result == CUDA_SUCCESS)
         result = driver->context_push(driver->context);
     if (result != CUDA_SUCCESS)
-        return streams_failed("its context", (int)result);
+        return streams_failed(out, "its context", (int)result);
     driver->entered = true;
     return streams_fill(driver, recorded, out);
 }
@@ -163,7 +164,7 @@ replay_streams_make(struct tide_resource *stack, const uint64_t *recorded, size_
     out->streams = calloc(count + 1, sizeof(*out->streams));
     out->count = count;
     if (out->streams == NULL) {
-        message("tidemark replay: no memory for the streams");
+        snprintf(out->failure, sizeof(out->failure), "no memory for the streams");
         return COMMAND_WRONG;
     }
 #ifdef HAVE_CUDA_H
@@ -171,7 +172,7 @@ replay_streams_make(struct tide_resource *stack, const uint64_t *recorded, size_
 
     if (replay_find_device(stack, &ordinal)) {
         out->driver = calloc(1, sizeof(*out->driver));
-        return out->driver != NULL ? streams_create(ordinal, recorded, out) : streams_failed("no memory", 0);
+        return out->driver != NULL ? streams_create(ordinal, recorded, out) : streams_failed(out, "no memory", 0);
     }
 #else
     (void)stack;

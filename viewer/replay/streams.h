@@ -11,13 +11,14 @@ struct replay_streams {
     tide_stream *streams; /* owns; the replay's stream for each recorded one */
     size_t count;
     struct replay_driver *driver; /* owns; NULL: the streams are the recorded numbers */
+    char failure[128];            /* why they could not be made */
 };
 
 /*
  * Make a stream for each of the `count` recorded ones. Where a base of `stack` uses a CUDA device they are new streams
  * of that device, and the recorded stream 0 stays 0. Otherwise they are the recorded numbers. COMMAND_FINE, or
- * COMMAND_WRONG after a message. Call replay_streams_finish in any case, from the same thread and once the stack is
- * released: what it holds may be given back in the order of a stream.
+ * COMMAND_WRONG with a reason in *out, which is zeroed before. Call replay_streams_finish in any case, from the same
+ * thread and once the stack is released: what it holds may be given back in the order of a stream.
  *
  * Until then the thread has the primary context of the device current, as a thread of a program that uses the device
  * has. Without one each call of a base fails first, and is made again with a context (src/cuda/driver-table.h).
