@@ -86,7 +86,7 @@ is "$(awk '/[.]wait / && $2 > 1e6 && $2 < 3e6 && $3 > 18000 && $3 < 32000 { wait
     '--measure finds the same where one of four calls happens not to wait'
 # Each handle that moves has a call that maps it, half of one that makes it accessible, and one that ends its mapping.
 (
-    export FAKE_CUDA_MEMORY=512M FAKE_CUDA_SLOW=cuMemMap:300,cuMemSetAccess:200,cuMemUnmap:800
+    export FAKE_CUDA_MEMORY=640M FAKE_CUDA_SLOW=cuMemMap:300,cuMemSetAccess:200,cuMemUnmap:800
     devices --measure --output="$costs" >"$scratch/measured"
 )
 is "$(awk '/^vmm.map / && $2 >= 4e5 && $2 < 8e5 { maps++ } /^vmm.unmap / && $2 >= 8e5 { unmaps++ }

@@ -34,7 +34,6 @@ measure_bytes(unsigned size)
     return 2 * MIB << size;
 }
 
-/* What blocks may have beside small ones. */
 uint64_t
 measure_large_bytes(const struct measure *measure)
 {
@@ -75,14 +74,13 @@ measure_median(double *values, size_t count)
     return values[count / 2];
 }
 
-/* Keep the least of the passes. `pass`: its number, from 0. */
 double
 measure_least(double least, double now, int pass)
 {
     return pass == 0 || now < least ? now : least;
 }
 
-/* The same for the mean of each size: where the times of this pass are less, they take the place of those before. */
+/* Where the times of this pass are less, they take the place of those before. */
 void
 measure_keep_least(struct measured *least, struct measured *now)
 {
@@ -135,14 +133,12 @@ measure_fit(struct measured *measured)
     return (struct cost){ least, slope, off[count / 2] };
 }
 
-/* What one cost has on top of others; never less than nothing. */
 struct cost
 measure_less(struct cost whole, double ns, double ns_per_mib)
 {
     return (struct cost){ measure_max(whole.ns - ns, 0), measure_max(whole.ns_per_mib - ns_per_mib, 0), whole.spread };
 }
 
-/* The mean of all sizes. */
 double
 measure_mean_of(const struct measured *measured)
 {
@@ -176,7 +172,6 @@ measure_free(struct measure *measure, void *pointer, uint64_t bytes, double *ns)
     return status == TIDE_OK;
 }
 
-/* Give free memory back to the device until `keep_bytes` are left, once its work is done. *mib is how much it was. */
 bool
 measure_trim(struct measure *measure, uint64_t keep_bytes, double *ns, double *mib)
 {
@@ -208,7 +203,6 @@ measure_settle(const struct measure *measure, double mib)
         ;
 }
 
-/* The i-th of so many places, in an order in which neighbours are far apart. */
 size_t
 measure_visit(size_t i, size_t count)
 {
@@ -247,7 +241,6 @@ measure_empty_block(struct measure *measure, struct measure_block *block, struct
     return true;
 }
 
-/* Allocate all blocks. *sum is what that took. */
 bool
 measure_fill(struct measure *measure, struct measured *times, double *sum)
 {
