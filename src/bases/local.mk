@@ -11,8 +11,14 @@ libtidemark_la_SOURCES += \
 	src/bases/none.c \
 	src/bases/sim-handles.c \
 	src/bases/sim-handles.h \
+	src/bases/sim-lives.c \
+	src/bases/sim-lives.h \
+	src/bases/sim-mempool.c \
+	src/bases/sim-mempool.h \
 	src/bases/sim-pages.c \
 	src/bases/sim-pages.h \
+	src/bases/sim-pieces.c \
+	src/bases/sim-pieces.h \
 	src/bases/sim-search.h \
 	src/bases/sim-tally.h \
 	src/bases/sim-units.c \

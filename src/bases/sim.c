@@ -23,7 +23,8 @@
  *
  * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
  *
- * model=driver, model=cuda: src/bases/sim-units.h. Reserved are the units, also where nothing in them is outstanding.
+ * model=driver: src/bases/sim-mempool.h; model=cuda: src/bases/sim-units.h. Reserved are their units, also where nothing
+ * in them is outstanding.
  *
  * What these three bases would have the driver do is counted, so that its time can be estimated: src/bases/sim-tally.h.
  */
@@ -33,6 +34,7 @@
 #include <tidemark/base.h>
 
 #include "src/bases/figures.h"
+#include "src/bases/sim-mempool.h"
 #include "src/bases/sim-pages.h"
 #include "src/bases/sim-units.h"
 #include "src/resource/kind.h"
@@ -76,13 +78,14 @@ struct sim_class {
 struct sim {
     struct tide_resource base;
     struct tide_sim_options options;
-    uint64_t unit_bytes;          /* the granularity, or a page */
-    _Atomic uint64_t used;        /* requested bytes outstanding, of all threads */
-    _Atomic uint64_t reserved;    /* the same, with requests rounded up to the unit; the capacity bounds it */
-    _Atomic uint64_t high;        /* the most that `reserved` was */
-    struct tidei_sim_pages pages; /* model=vmm */
-    struct tidei_sim_units units; /* model=driver and model=cuda; they count what is reserved */
-    struct tidei_sim_tally tally; /* of the models that have either */
+    uint64_t unit_bytes;           /* the granularity, or a page */
+    _Atomic uint64_t used;         /* requested bytes outstanding, of all threads */
+    _Atomic uint64_t reserved;     /* the same, with requests rounded up to the unit; the capacity bounds it */
+    _Atomic uint64_t high;         /* the most that `reserved` was */
+    struct tidei_sim_pages pages;  /* model=vmm */
+    struct tidei_sim_mempool pool; /* model=driver; it counts what is reserved */
+    struct tidei_sim_units units;  /* model=cuda; likewise */
+    struct tidei_sim_tally tally;  /* of the models that have any of these */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
 
@@ -93,9 +96,24 @@ sim_has_pages(const struct sim *sim)
 }
 
 static bool
+sim_has_pool(const struct sim *sim)
+{
+    return sim->options.model == TIDE_SIM_DRIVER;
+}
+
+static bool
 sim_has_units(const struct sim *sim)
 {
-    return sim->options.model == TIDE_SIM_DRIVER || sim->options.model == TIDE_SIM_CUDA;
+    return sim->options.model == TIDE_SIM_CUDA;
+}
+
+/* What is reserved. */
+static const _Atomic uint64_t *
+sim_reserved(const struct sim *sim)
+{
+    return sim_has_pool(sim)    ? &sim->pool.reserved_bytes
+           : sim_has_units(sim) ? &sim->units.reserved_bytes
+                                : &sim->reserved;
 }
 
 static unsigned
@@ -201,20 +219,24 @@ sim_refuse(const struct sim *sim, uint64_t bytes, const char *how, uint64_t take
 
 /* The memory of model=driver and model=cuda: what a request adds to what is reserved, its neighbours decide. */
 static enum tide_status
-sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
+sim_allocate_cut(struct sim *sim, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    uint64_t missing = 0;
+    uint64_t capacity = sim->options.capacity_bytes, word, missing = 0;
     enum tide_status status;
 
     if (alignment > SIM_ALIGNMENT) /* neither base has it */
-        status = tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the 256 bytes of the model", alignment);
-    else if (bytes > SIM_LARGEST_BYTES)
-        status = sim_too_large(bytes, alignment);
+        return tidei_refused(
+            &sim->base,
+            tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the 256 bytes of the model", alignment));
+    if (bytes > SIM_LARGEST_BYTES)
+        return tidei_refused(&sim->base, sim_too_large(bytes, alignment));
+    word = SIM_WORD(bytes, sim_log2(alignment));
+    if (sim_has_pool(sim))
+        status = tidei_sim_mempool_take(&sim->pool, bytes, word, stream, capacity, &missing, out);
     else
-        status = tidei_sim_units_take(&sim->units, bytes, alignment, SIM_WORD(bytes, sim_log2(alignment)),
-                                      sim->options.capacity_bytes, &missing, out);
+        status = tidei_sim_units_take(&sim->units, bytes, word, capacity, &missing, out);
     if (status == TIDE_ECAPACITY && missing != 0)
-        return sim_refuse(sim, bytes, "for which it reserves", missing, tidei_figure_get(&sim->units.reserved_bytes));
+        return sim_refuse(sim, bytes, "for which it reserves", missing, tidei_figure_get(sim_reserved(sim)));
     if (status != TIDE_OK)
         return tidei_refused(&sim->base, status);
     atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
@@ -234,8 +256,8 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     if (bytes == 0)
         return TIDE_OK;
     tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ALLOCATES, bytes);
-    if (sim_has_units(sim))
-        return sim_allocate_units(sim, bytes, alignment, out);
+    if (sim_has_pool(sim) || sim_has_units(sim))
+        return sim_allocate_cut(sim, bytes, alignment, stream, out);
     if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->unit_bytes, &rounded))
         return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
@@ -289,7 +311,8 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
     tidei_sim_tally_tell(&sim->tally, TIDE_SIM_FREES, bytes);
-    status = sim_has_units(sim)   ? tidei_sim_units_give(&sim->units, pointer, word)
+    status = sim_has_pool(sim)    ? tidei_sim_mempool_give(&sim->pool, pointer, word, stream)
+             : sim_has_units(sim) ? tidei_sim_units_give(&sim->units, pointer, word)
              : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word, stream)
                                   : sim_give(sim, pointer, word);
     if (status == TIDE_EMISMATCH)
@@ -300,7 +323,7 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     if (status != TIDE_OK)
         return status;
     atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
-    if (sim_has_units(sim))
+    if (sim_has_pool(sim) || sim_has_units(sim))
         return TIDE_OK;
     (void)tidei_round_up(bytes, sim->unit_bytes, &rounded);                   /* it fitted when it was allocated */
     atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
@@ -314,8 +337,10 @@ sim_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
     struct sim *sim = (struct sim *)self;
 
     atomic_fetch_add_explicit(&sim->tally.orders, earlier != later, memory_order_relaxed); /* relaxed: a figure */
-    if (earlier == TIDE_STREAM_ALL && sim_has_units(sim))
-        tidei_sim_units_pass(&sim->units);
+    if (sim_has_pool(sim) && earlier == TIDE_STREAM_ALL)
+        tidei_sim_mempool_wait(&sim->pool);
+    else if (sim_has_pool(sim) && earlier != later)
+        tidei_sim_mempool_order(&sim->pool, earlier, later);
     return tide_base_order(self, earlier, later);
 }
 
@@ -327,11 +352,11 @@ sim_trim(struct tide_resource *self, uint64_t keep_bytes)
 
     if (sim_has_pages(sim))
         tidei_sim_pages_trim(&sim->pages, keep_bytes);
-    if (!sim_has_units(sim))
+    if (!sim_has_pool(sim))
         return TIDE_OK;
     if (await != NULL)
-        tidei_sim_units_await(&sim->units, await);
-    tidei_sim_units_trim(&sim->units, keep_bytes);
+        tidei_sim_mempool_await(&sim->pool, await);
+    tidei_sim_mempool_trim(&sim->pool, keep_bytes);
     return TIDE_OK;
 }
 
@@ -339,19 +364,18 @@ static enum tide_status
 sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     const struct sim *sim = (const struct sim *)self;
-    const _Atomic uint64_t *reserved = sim_has_units(sim) ? &sim->units.reserved_bytes : &sim->reserved;
-    const _Atomic uint64_t *high = sim_has_units(sim) ? &sim->tally.high_bytes : &sim->high;
+    const _Atomic uint64_t *high = sim_has_pool(sim) || sim_has_units(sim) ? &sim->tally.high_bytes : &sim->high;
     const struct tidei_figure figures[] = {
         /* Relaxed: figures of their own, which order nothing. */
         { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
-        { TIDE_QUERY_BYTES_RESERVED, tidei_figure_get(reserved) },
+        { TIDE_QUERY_BYTES_RESERVED, tidei_figure_get(sim_reserved(sim)) },
         { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(high) },
         { TIDE_QUERY_CAPACITY, sim->options.capacity_bytes },
         { TIDE_QUERY_HOST_ACCESS, 0 },
         { TIDE_QUERY_STREAM_ORDERED, 0 },
         { TIDE_QUERY_ALIGNMENT, SIM_ALIGNMENT },
         { TIDE_QUERY_PAGE, sim_has_pages(sim) ? sim->unit_bytes : UINT64_MAX },
-        { TIDE_QUERY_UNIT, sim_has_units(sim) && sim->units.rules.keeps ? sim->units.rules.unit_bytes : UINT64_MAX },
+        { TIDE_QUERY_UNIT, sim_has_pool(sim) ? TIDEI_SIM_MEMPOOL_UNIT : UINT64_MAX },
     };
 
     return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);
@@ -374,12 +398,6 @@ sim_check(void *given, size_t *fault)
 static enum tide_status
 sim_init(struct tide_resource *self, size_t *fault)
 {
-    static const struct tidei_sim_rules driver = { .unit_bytes = UINT64_C(32) << 20,
-                                                   .large_bytes = UINT64_MAX,
-                                                   .keeps = true };
-    static const struct tidei_sim_rules cuda = { .unit_bytes = UINT64_C(2) << 20,
-                                                 .large_bytes = (UINT64_C(1) << 20) + 1,
-                                                 .large_step = UINT64_C(2) << 20 };
     struct sim *sim = (struct sim *)self;
 
     (void)fault;
@@ -387,7 +405,8 @@ sim_init(struct tide_resource *self, size_t *fault)
     if (sim_has_pages(sim))
         sim->unit_bytes = sim->options.page_bytes != 0 ? sim->options.page_bytes : SIM_PAGE_BYTES;
     tidei_sim_pages_init(&sim->pages, SIM_BEHIND, sim->unit_bytes, &sim->tally);
-    tidei_sim_units_init(&sim->units, SIM_BEHIND, sim->options.model == TIDE_SIM_CUDA ? cuda : driver, &sim->tally);
+    tidei_sim_mempool_init(&sim->pool, SIM_BEHIND, &sim->tally);
+    tidei_sim_units_init(&sim->units, SIM_BEHIND, &sim->tally);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_init(&sim->classes[i].lock);
         sim->classes[i].free_slot = SIM_NO_SLOT;
@@ -401,6 +420,7 @@ sim_fini(struct tide_resource *self)
     struct sim *sim = (struct sim *)self;
 
     tidei_sim_pages_fini(&sim->pages);
+    tidei_sim_mempool_fini(&sim->pool);
     tidei_sim_units_fini(&sim->units);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_fini(&sim->classes[i].lock);

@@ -42,6 +42,7 @@ const struct costs costs_default = {
             [COST_FREE] = { 900, 0, 0 },
             [COST_GROW] = { 0, 1300, 0 },
             [COST_RETURN] = { 0, 1300, 0 },
+            [COST_MAP] = { 43000, 0, 0 },
             [COST_TRIM] = { 80, 0, 0 },
             [COST_ORDER] = { 600, 0, 0 },
         },
@@ -208,9 +209,16 @@ costs_write(struct emit *out, const struct costs *costs)
 bool
 cost_has(enum cost_base base, enum cost_call call)
 {
-    bool is_mapping = call == COST_MAP || call == COST_UNMAP;
-
-    return (!is_mapping || base == COST_VMM) && (call != COST_TRIM || base == COST_DRIVER);
+    switch (call) {
+    case COST_MAP:
+        return base == COST_DRIVER || base == COST_VMM;
+    case COST_UNMAP:
+        return base == COST_VMM;
+    case COST_TRIM:
+        return base == COST_DRIVER;
+    default:
+        return true;
+    }
 }
 
 double
