@@ -6,6 +6,7 @@ EXTRA_DIST += tests/thread-sanitizer.supp \
 	tests/draw.h \
 	tests/abi.c \
 	tests/data/README.md \
+	tests/data/driver-pool.txt \
 	tests/data/gpt_train.csv.gz \
 	tests/data/maskrcnn_infer.csv.gz \
 	tests/data/multistream_sort.csv.gz \
@@ -484,6 +485,11 @@ tests_sim_t_SOURCES = tests/sim-t.c
 tests_sim_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
+
+check_PROGRAMS += tests/sim-mempool-t
+tests_sim_mempool_t_SOURCES = tests/sim-mempool-t.c
+tests_sim_mempool_t_LDADD = $(test_helpers) libtidemark-test.la
+TESTS += tests/sim-mempool-t
 
 # Replaces adaptors/kinds.c.
 check_PROGRAMS += tests/stack-t

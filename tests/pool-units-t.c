@@ -195,8 +195,8 @@ check_others(void)
     ok(figure(sim, TIDE_QUERY_BYTES_RESERVED_HIGH) <=
            (figure(pools[0], TIDE_QUERY_BYTES_RESERVED_HIGH) + figure(pools[1], TIDE_QUERY_BYTES_RESERVED_HIGH)) / 50 *
                    51 +
-               UNIT,
-       "two pools over one base together have it reserve no more than 2%% and a unit above what their chunks took at "
+               2 * UNIT,
+       "two pools over one base together have it reserve no more than 2%% and two units above what their chunks took at "
        "most");
     put(pools[1], other, 400 * MIB);
     tide_resource_release(pools[0]);

@@ -217,20 +217,16 @@ check_driver(void)
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
            "model=driver: a large request uses the free end of the last unit, and is not rounded up");
     tide_deallocate(sim, second, 10 * MIB, 256, 0);
-    ok(take(sim, 8 * MIB) == second, "model=driver: a part of what became free last serves a request");
+    ok(take(sim, 8 * MIB) == second, "model=driver: the front of what is free serves a request");
     tide_deallocate(sim, third, 80 * MIB, 256, 0);
     tide_trim(sim, 0);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: what was just freed stays reserved");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: a trim leaves what waits for a stream");
     ok(tide_deallocate(sim, third, 80 * MIB, 256, 0) == TIDE_EPOINTER, "model=driver: a block is freed once");
     ok(tide_deallocate(sim, first, 2, 256, 0) == TIDE_EMISMATCH,
        "model=driver: a block is not freed with another size");
     tide_order(sim, TIDE_STREAM_ALL, 0);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: what is free stays reserved");
-    tide_trim(sim, 80 * MIB);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 64 * MIB,
-           "model=driver: a trim behind an order of all streams gives units back until it has enough");
-    tide_trim(sim, 0);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB, "model=driver: a unit in use is not given back");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB,
+           "model=driver: where the host waits the units go back that are free whole");
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED_HIGH), 96 * MIB,
            "model=driver: the most that was reserved stays known");
     tide_resource_release(sim);
@@ -247,48 +243,44 @@ check_driver(void)
     tide_deallocate(sim, third, 40 * MIB, 256, 0);
     ok(second != NULL && take(sim, 64 * MIB) != NULL,
        "model=driver: at the capacity free units that lie apart serve a request of both");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: they are given back for that");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: for that the device is asked for nothing");
     tide_resource_release(sim);
     options = (struct tide_sim_options){ TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER, .granularity_bytes = 512 };
     ok(tide_sim_create(&options, &wrong) == TIDE_EINVAL, "a granularity with model=driver is refused");
 }
 
-/* Which free piece serves a request, and behind which one memory is added. */
+/* Which free piece serves a request. */
 static void
 check_driver_pieces(void)
 {
     struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
     struct tide_resource *sim = create(&options);
-    void *blocks[6];
+    void *blocks[7];
 
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         blocks[i] = take(sim, 4 * MIB);
+    tide_deallocate(sim, blocks[3], 4 * MIB, 256, 0);
     tide_deallocate(sim, blocks[1], 4 * MIB, 256, 0);
-    tide_deallocate(sim, blocks[3], 4 * MIB, 256, 0);
-    ok(take(sim, 4 * MIB) == blocks[3], "model=driver: the piece that became free last serves a request");
-    tide_deallocate(sim, blocks[3], 4 * MIB, 256, 0);
-    tide_deallocate(sim, blocks[0], 4 * MIB, 256, 0);
-    ok(take(sim, 4 * MIB) == blocks[3], "model=driver: a block freed before a free piece does not make it a later one");
-    ok(take(sim, 4 * MIB) == blocks[0], "model=driver: it joins it");
+    ok(take(sim, 4 * MIB) == blocks[3], "model=driver: of pieces of one size the one that became free first serves");
     tide_deallocate(sim, blocks[4], 4 * MIB, 256, 0);
-    tide_deallocate(sim, blocks[2], 4 * MIB, 256, 0);
-    ok(take(sim, 4 * MIB) == blocks[4], "model=driver: nor does one freed behind it");
-    ok(take(sim, 8 * MIB) == blocks[1], "model=driver: both are one piece");
+    tide_deallocate(sim, blocks[5], 4 * MIB, 256, 0);
+    ok(take(sim, 2 * MIB) == blocks[1], "model=driver: the smallest piece that suffices serves a request");
+    ok(take(sim, 6 * MIB) == blocks[4], "model=driver: pieces that touch are one");
     tide_resource_release(sim);
     sim = create(&options);
     take(sim, 1);
     take(sim, 40 * MIB);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
-           "model=driver: nothing is added behind a free end that begins within a page");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 64 * MIB,
+           "model=driver: a large request begins right behind a small one");
     tide_resource_release(sim);
 }
 
 /*
- * Four blocks of 64 MiB, of which block `freed` is freed, and `calls` small requests. The result is what is reserved
- * for a block of `bytes` then, in MiB; *at is its place in MiB behind the first block's.
+ * Four blocks of 64 MiB, of which block `freed` is freed, and then a block of `bytes`. The result is what is reserved
+ * then, in MiB; *at is its place in MiB behind the first block's.
  */
 static uint64_t
-reserved_after(int freed, uint64_t bytes, bool waited, int calls, uint64_t *at)
+reserved_after(int freed, uint64_t bytes, bool waited, uint64_t *at)
 {
     struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
     struct tide_resource *sim = create(&options);
@@ -300,32 +292,69 @@ reserved_after(int freed, uint64_t bytes, bool waited, int calls, uint64_t *at)
     tide_deallocate(sim, blocks[freed], 64 * MIB, 256, 0);
     if (waited)
         tide_order(sim, TIDE_STREAM_ALL, 0);
-    for (int i = 0; i < calls; i++)
-        tide_deallocate(sim, take(sim, 1), 1, 256, 0);
     *at = (uint64_t)((uintptr_t)take(sim, bytes) - (uintptr_t)blocks[0]) / MIB;
     reserved = figure(sim, TIDE_QUERY_BYTES_RESERVED) / MIB;
     tide_resource_release(sim);
     return reserved;
 }
 
-/* An H200 showed each of these, in a pool of the driver on a stream that was busy, or that the host had waited for. */
+/* Where units are mapped; what a device did: tests/sim-mempool-t.c. */
+static void
+check_driver_units(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
+    struct tide_sim_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_resource *sim;
+    void *blocks[4];
+    uint64_t at;
+
+    ok(all_of(reserved_after(1, 32 * MIB, false, &at) == 256, at == 64),
+       "model=driver: a part of what was freed serves the next request");
+    ok(all_of(reserved_after(1, 96 * MIB, false, &at) == 288, at == 256),
+       "model=driver: a request that fits nowhere has the units of free pieces, and of the device what is missing");
+    ok(all_of(reserved_after(3, 96 * MIB, false, &at) == 288, at == 192),
+       "model=driver: units are added behind a free end");
+    ok(all_of(reserved_after(1, 64 * MIB, true, &at) == 256, at == 64),
+       "model=driver: addresses whose units went back get units again");
+    sim = create(&options);
+    for (int i = 0; i < 4; i++)
+        blocks[i] = take(sim, (i % 2 == 0 ? 64 : 32) * MIB);
+    tide_deallocate(sim, blocks[0], 64 * MIB, 256, 0);
+    tide_deallocate(sim, blocks[2], 64 * MIB, 256, 0);
+    take(sim, 80 * MIB);
+    if (tide_sim_read(sim, &figures) != TIDE_OK)
+        diag("%s", tide_error_text());
+    ok(all_of(figures.mapped == 3, figures.grown_bytes == 192 * MIB, figures.returned == 0),
+       "model=driver: units that are mapped elsewhere are counted, and are neither taken nor returned");
+    tide_trim(sim, 170 * MIB);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 192 * MIB, "model=driver: a trim gives back no part of a unit");
+    tide_trim(sim, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 160 * MIB, "model=driver: a trim gives back units that are free");
+    tide_resource_release(sim);
+}
+
+/* What one stream has freed, and another wants. */
 static void
 check_driver_streams(void)
 {
-    uint64_t at;
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
+    const tide_stream streams[] = { (tide_stream)1, (tide_stream)2, (tide_stream)3 };
+    struct tide_resource *sim = create(&options);
+    void *blocks[6], *pointer;
 
-    ok(all_of(reserved_after(1, 32 * MIB, false, 0, &at) == 256, at == 64),
-       "model=driver: a part of what was just freed serves the next request");
-    ok(all_of(reserved_after(1, 96 * MIB, false, 0, &at) == 352, at == 256),
-       "model=driver: a request that does not fit has units beside those that were just freed");
-    ok(all_of(reserved_after(1, 96 * MIB, true, 0, &at) == 288, at == 256),
-       "model=driver: where the host has waited the free units are reserved elsewhere for it");
-    ok(all_of(reserved_after(3, 96 * MIB, false, 0, &at) == 352, at == 256),
-       "model=driver: nothing is added behind a last piece that was just freed");
-    ok(all_of(reserved_after(3, 96 * MIB, true, 0, &at) == 288, at == 192),
-       "model=driver: where the host has waited units are added behind a free last piece");
-    is_u64(reserved_after(1, 96 * MIB, false, 40, &at), 320,
-           "model=driver: after many calls the work that used what was freed has passed, but for the unit they are in");
+    for (int i = 0; i < 6; i++)
+        tide_allocate(sim, (i == 4 ? 6 : 4) * MIB, 256, streams[0], &blocks[i]);
+    tide_deallocate(sim, blocks[0], 4 * MIB, 256, streams[1]);
+    tide_deallocate(sim, blocks[2], 4 * MIB, 256, streams[2]);
+    tide_deallocate(sim, blocks[4], 6 * MIB, 256, streams[0]);
+    tide_allocate(sim, 4 * MIB, 256, streams[0], &pointer);
+    ok(pointer == blocks[4], "model=driver: what its own stream has freed comes first");
+    tide_order(sim, streams[2], streams[0]);
+    tide_allocate(sim, 4 * MIB, 256, streams[0], &pointer);
+    ok(pointer == blocks[2], "model=driver: then what an order has put before its work");
+    tide_allocate(sim, 4 * MIB, 256, streams[0], &pointer);
+    ok(pointer == blocks[0], "model=driver: then what others have freed");
+    tide_resource_release(sim);
 }
 
 /* What cuMemAlloc has of a device. */
@@ -394,7 +423,7 @@ check_figures(void)
     tide_deallocate(sim, first, 40 * MIB, 256, 0);
     figures = figures_of(sim);
     ok(all_of(figures.grown == 1, figures.grown_bytes == 64 * MIB, figures.returned == 0, figures.orders == 0),
-       "model=driver: units are taken once for a request, and kept");
+       "model=driver: units are taken once for a request, and a free gives none back");
     tide_order(sim, TIDE_STREAM_ALL, 0);
     tide_trim(sim, 0);
     tide_trim(sim, 0);
@@ -406,7 +435,7 @@ check_figures(void)
     tide_order(sim, TIDE_STREAM_ALL, 0);
     first = take(sim, 60 * MIB);
     figures = figures_of(sim);
-    ok(all_of(figures.returned_bytes == 64 * MIB, figures.grown_bytes == 64 * MIB + 32 * MIB + 32 * MIB),
+    ok(all_of(figures.returned_bytes == 64 * MIB, figures.grown_bytes == 64 * MIB + 32 * MIB + 64 * MIB),
        "model=driver: what goes back where the host waits is taken again as it is needed");
     tide_deallocate(sim, first, 60 * MIB, 256, 0);
     tide_deallocate(sim, second, 4 * MIB, 256, 0);
@@ -628,7 +657,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 5 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 13 + 4 + 7 + 3 + 10 + 8 + 13 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -637,6 +666,7 @@ main(void)
     check_pages();
     check_driver();
     check_driver_pieces();
+    check_driver_units();
     check_driver_streams();
     check_cuda();
     check_figures();

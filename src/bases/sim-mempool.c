@@ -366,7 +366,7 @@ mempool_take(struct tidei_sim_mempool *pool, uint64_t bytes, uint64_t word, stru
              uint64_t capacity, uint64_t *missing, void **out)
 {
     enum tide_status status = TIDE_OK;
-    struct mempool_place place;
+    struct mempool_place place = { NULL, 0 };
 
     if (!mempool_find_pending(stream, bytes, UINT64_MAX, &place) && !mempool_find_whole(pool, bytes, &place) &&
         !mempool_find_other(pool, stream, bytes, &place))
