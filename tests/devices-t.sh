@@ -70,10 +70,10 @@ is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${
 # What calls cost, in a file that `recommend` reads.
 costs=$scratch/costs
 FAKE_CUDA_MEMORY=2G
-has_words "$(devices --measure --device=1 --output="$costs") $(head -n 4 "$costs" | tail -n 2)" '0 version 2
+has_words "$(devices --measure --device=1 --output="$costs") $(head -n 4 "$costs" | tail -n 2)" '0 version 3
 device Fake' \
     '--measure writes the name of the device'
-is "$(grep -cE '^(cuda|driver|vmm)\.[a-z]+ [0-9]+ [0-9.]+ [0-9.]+$' "$costs")" 24 \
+is "$(grep -cE '^(cuda|driver|vmm)\.[a-z]+ [0-9]+ [0-9.]+ [0-9.]+$' "$costs")" 25 \
     '--measure writes the costs of what each of three bases does'
 is "$(grep -c '[.]wait 0 0.000 ' "$costs")" 3 'where growth does not wait for memory that went back, --measure finds no wait'
 # On a busy machine the clearing may look faster or slower; the waits are within what growths cost, or else in them.

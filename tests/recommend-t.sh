@@ -38,7 +38,7 @@ ask() {
         $1"
 }
 
-plan 84
+plan 85
 
 # How many stacks are tried of real traffic, where the number is not what is tested.
 tries=--candidates=$(fewer 20 8)
@@ -338,15 +338,19 @@ is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
 is "$(recommend --costs="$scratch/none" "$trace") $(grep -c "$scratch/none: " "$scratch/err")" '2 1' 'a file of costs that is not there is an error'
 printf 'device X\ncuda.allocate 1 2 0\ncuda.allocate 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:3: this cost was there before" 'a cost that is there twice is refused'
-printf 'version 3\ndevice X\n' >"$costs"
+printf 'version 4\ndevice X\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
-    "2 $costs:1: version 2 is expected; \`tidemark devices --measure\` writes it" 'costs of a later version are refused'
+    "2 $costs:1: version 3 or 2 is expected; \`tidemark devices --measure\` writes it" 'costs of a later version are refused'
 printf 'version 2\nversion 2\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second version" 'so is a second version'
 { echo version 2 && cat "$scratch/slow"; } >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
     "2 $costs: cuda.wait is missing; where an earlier version wrote the file, measure again" \
     'a file that says its version has all costs of that version'
+{ echo version 3 && cat "$scratch/slow" && printf '%s 0 0 0\n' cuda.wait driver.wait vmm.wait; } >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs: driver.map is missing; where an earlier version wrote the file, measure again" \
+    'units of a pool of the driver that move have a cost in files of the latest version'
 printf 'device X\ndevice Y\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second device" 'so is a second device'
 sed 1d "$scratch/slow" >"$costs"

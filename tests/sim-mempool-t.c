@@ -87,9 +87,8 @@ replay_free(struct sequence *sequence, uint64_t place, uint64_t stream)
 
     while (i < sequence->count && sequence->blocks[i].place != place)
         i++;
-    if (i == sequence->count ||
-        tide_deallocate(sequence->sim, sequence->blocks[i].pointer, sequence->blocks[i].bytes, 256,
-                        stream_of(stream)) != TIDE_OK) {
+    if (i == sequence->count || tide_deallocate(sequence->sim, sequence->blocks[i].pointer, sequence->blocks[i].bytes,
+                                                256, stream_of(stream)) != TIDE_OK) {
         differs(sequence, "a block that is freed", place, 0);
         return;
     }

@@ -449,7 +449,7 @@ check_figures(void)
 
 /* What a watcher was told: how often, and how much. */
 struct watched {
-    uint64_t count[6], amount[6];
+    uint64_t count[7], amount[7];
 };
 
 static void
@@ -473,8 +473,8 @@ check_watch(void)
     tide_deallocate(sim, take(sim, 3 * MIB), 3 * MIB, 256, 0);
     ok(all_of(watched.amount[TIDE_SIM_ALLOCATES] == 3 * MIB, watched.amount[TIDE_SIM_FREES] == 3 * MIB,
               watched.amount[TIDE_SIM_GROWS] == 4 * MIB, watched.amount[TIDE_SIM_RETURNS] == 4 * MIB,
-              watched.count[TIDE_SIM_RETURNS] == 1),
-       "model=cuda: a watcher is told of a request, of its unit, and of both again as they go");
+              watched.count[TIDE_SIM_RETURNS] == 1, watched.count[TIDE_SIM_ENDS] == 2),
+       "model=cuda: a watcher is told of a request, of its unit, of both again as they go, and when each call ends");
     tide_sim_watch(sim, NULL, NULL);
     tide_deallocate(sim, take(sim, MIB), MIB, 256, 0);
     ok(watched.count[TIDE_SIM_ALLOCATES] == 1, "without a watcher nobody is told");

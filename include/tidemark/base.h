@@ -60,10 +60,10 @@ struct tide_sim_options {
  * With TIDE_SIM_VMM each request takes whole pages. Addresses are side by side. The base hands out an address again
  * only if a layer above proposes it. It answers TIDE_QUERY_PAGE, so a pool above uses adjacent chunks as one.
  *
- * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are those that the base `driver`, which keeps free memory,
- * or the base `cuda` would take of the device. How the driver's pool cuts memory is not published: for recorded traffic
- * the model comes within 7% of a device. A trim gives free memory back, and so does a request that would exceed the
- * capacity.
+ * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are those that the base `driver` or the base `cuda` would
+ * have of the device. How a pool of the driver places requests is not published; TIDE_SIM_DRIVER places them as those of
+ * an H200 did (driver 580.159), with a release threshold of 0, on streams whose work is done at once. What is free goes
+ * back where the host waits, and in trims.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity or a page with another model),
@@ -76,19 +76,18 @@ TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *opti
 
 /*
  * Counts of the driver calls that the modelled base would have made so far; its time is estimated from them. With
- * TIDE_SIM_DRIVER, free memory goes back to the device whenever the host waits for a stream, and is taken again when it
- * is needed, as in a pool whose release threshold is 0; it counts as reserved all the same. With TIDE_SIM_VMM the work
- * on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all figures but `orders` are 0.
+ * TIDE_SIM_VMM the work on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all figures but `orders`
+ * are 0.
  */
 struct tide_sim_figures {
     size_t struct_size;      /* TIDE_FIGURES */
     uint64_t grown;          /* how often memory was taken from the device: cuMemCreate; requests that got units */
     uint64_t grown_bytes;    /* how much that was */
-    uint64_t returned;       /* how often memory went back to the device: cuMemRelease; pieces of units */
+    uint64_t returned;       /* how often memory went back to the device: cuMemRelease; waits and trims */
     uint64_t returned_bytes; /* how much that was */
     uint64_t high_bytes;     /* the most that was taken and not given back */
     uint64_t kept;           /* TIDE_SIM_VMM: requests that took a freed block back as it was */
-    uint64_t mapped;         /* TIDE_SIM_VMM: how often a handle was mapped */
+    uint64_t mapped;         /* TIDE_SIM_VMM: how often a handle was mapped; TIDE_SIM_DRIVER: a unit, elsewhere */
     uint64_t unmapped;       /* TIDE_SIM_VMM: how often a mapping of a freed block ended */
     uint64_t trims;          /* TIDE_SIM_DRIVER: trims */
     uint64_t orders;         /* how often one stream was ordered behind another */
@@ -106,8 +105,9 @@ enum tide_sim_event {
     TIDE_SIM_FREES = 1,     /* a deallocation (bytes) */
     TIDE_SIM_GROWS = 2,     /* memory is taken from the device (bytes) */
     TIDE_SIM_RETURNS = 3,   /* memory goes back to it (bytes) */
-    TIDE_SIM_MAPS = 4,      /* TIDE_SIM_VMM: handles are mapped (their number) */
+    TIDE_SIM_MAPS = 4,      /* TIDE_SIM_VMM: handles are mapped; TIDE_SIM_DRIVER: units, elsewhere (their number) */
     TIDE_SIM_UNMAPS = 5,    /* TIDE_SIM_VMM: mappings end (their number) */
+    TIDE_SIM_ENDS = 6,      /* a request, or a deallocation, has been served or refused (bytes) */
 };
 
 typedef void (*tide_sim_watcher)(void *context, enum tide_sim_event event, uint64_t amount);
@@ -115,7 +115,7 @@ typedef void (*tide_sim_watcher)(void *context, enum tide_sim_event event, uint6
 /*
  * Have `watcher` called with `context` for each event of a sim resource from now on, within the call that causes it;
  * NULL ends that. It must not call the resource. The models `vmm`, `driver` and `cuda` have all events, and plain
- * memory has requests and deallocations.
+ * memory has requests and deallocations, and their ends.
  *
  * Errors: TIDE_EINVAL (not a sim resource, NULL). Thread safety: while nobody else uses the resource; `watcher` is
  * called by the threads that do. Since 0.1.

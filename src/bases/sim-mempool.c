@@ -251,7 +251,7 @@ struct mempool_place {
     uint64_t address;
 };
 
-/* The smallest piece of the pool that has room and all of its memory, but not the last one. */
+/* The smallest piece of the pool that has room and all of its memory, as the last one never has. */
 static bool
 mempool_find_whole(struct tidei_sim_mempool *pool, uint64_t bytes, struct mempool_place *out)
 {
@@ -260,8 +260,7 @@ mempool_find_whole(struct tidei_sim_mempool *pool, uint64_t bytes, struct mempoo
     for (size_t k = tidei_sim_pieces_fit(pieces, bytes); k < pieces->count; k++) {
         const struct tidei_sim_size *size = &pieces->sizes[k];
 
-        if (size->address != pieces->items[pieces->count - 1].address &&
-            mempool_missing(pool, size->address, size->address + size->bytes) == 0) {
+        if (mempool_missing(pool, size->address, size->address + size->bytes) == 0) {
             *out = (struct mempool_place){ &pool->pool, size->address };
             return true;
         }

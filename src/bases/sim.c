@@ -244,33 +244,44 @@ sim_allocate_cut(struct sim *sim, size_t bytes, size_t alignment, tide_stream st
 }
 
 static enum tide_status
-sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+sim_serve(struct sim *sim, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct sim *sim = (struct sim *)self;
     uint64_t slot_alignment = alignment > SIM_ALIGNMENT ? alignment : SIM_ALIGNMENT;
     uint64_t rounded;
     uint64_t reserved;
     enum tide_status status;
 
-    *out = NULL;
-    if (bytes == 0)
-        return TIDE_OK;
-    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ALLOCATES, bytes);
     if (sim_has_pool(sim) || sim_has_units(sim))
         return sim_allocate_cut(sim, bytes, alignment, stream, out);
     if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->unit_bytes, &rounded))
-        return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
+        return tidei_refused(&sim->base,
+                             tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, "rounded up to", rounded, reserved);
     status = sim_place(sim, bytes, rounded, alignment, stream, out);
     /* Relaxed: as tidei_bounded_add. */
     if (status != TIDE_OK) {
         atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed);
-        return tidei_refused(self, status);
+        return tidei_refused(&sim->base, status);
     }
     atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed);
     tidei_figure_raise(&sim->high, reserved + rounded);
     return TIDE_OK;
+}
+
+static enum tide_status
+sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct sim *sim = (struct sim *)self;
+    enum tide_status status;
+
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ALLOCATES, bytes);
+    status = sim_serve(sim, bytes, alignment, stream, out);
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ENDS, bytes);
+    return status;
 }
 
 /* Free the slot of `pointer`, which must hold `word`. */
@@ -300,17 +311,13 @@ sim_give(struct sim *sim, void *pointer, uint64_t word)
 }
 
 static enum tide_status
-sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+sim_take_back(struct sim *sim, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct sim *sim = (struct sim *)self;
     /* a size too large to be live may not fit into a word: bare SIM_LIVE means 0 bytes, which no slot has */
     uint64_t word = bytes <= SIM_LARGEST_BYTES ? SIM_WORD(bytes, sim_log2(alignment)) : SIM_LIVE;
     uint64_t rounded;
     enum tide_status status;
 
-    if (pointer == NULL && bytes == 0)
-        return TIDE_OK;
-    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_FREES, bytes);
     status = sim_has_pool(sim)    ? tidei_sim_mempool_give(&sim->pool, pointer, word, stream)
              : sim_has_units(sim) ? tidei_sim_units_give(&sim->units, pointer, word)
              : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word, stream)
@@ -328,6 +335,20 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     (void)tidei_round_up(bytes, sim->unit_bytes, &rounded);                   /* it fitted when it was allocated */
     atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
     return TIDE_OK;
+}
+
+static enum tide_status
+sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct sim *sim = (struct sim *)self;
+    enum tide_status status;
+
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_FREES, bytes);
+    status = sim_take_back(sim, pointer, bytes, alignment, stream);
+    tidei_sim_tally_tell(&sim->tally, TIDE_SIM_ENDS, bytes);
+    return status;
 }
 
 /* An order behind all streams waits for their work. */

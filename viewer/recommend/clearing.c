@@ -80,10 +80,15 @@ clearing_watch(void *context, enum tide_sim_event event, uint64_t amount)
         clearing_give(clearing, mib, ns);
         break;
     case TIDE_SIM_MAPS:
-        ns = costs[COST_MAP].ns * (double)amount + clearing_wait(clearing, costs[COST_MAP].ns);
+        ns = costs[COST_MAP].ns * (double)amount;
+        /* What a pool of the driver maps elsewhere it has. */
+        if (clearing->base == COST_VMM)
+            ns += clearing_wait(clearing, costs[COST_MAP].ns);
         break;
     case TIDE_SIM_UNMAPS:
         ns = costs[COST_UNMAP].ns * (double)amount;
+        break;
+    case TIDE_SIM_ENDS:
         break;
     }
     clearing->calls_ns += ns;

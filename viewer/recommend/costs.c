@@ -1,6 +1,7 @@
 /*
- * Reads and writes files of costs: lines "version 2" and "device NAME", and for each call a line "BASE.CALL NS
- * NS_PER_MIB SPREAD", in any order. "#" begins a comment. The first version had no line of its own, and no waits.
+ * Reads and writes files of costs: lines "version 3" and "device NAME", and for each call a line "BASE.CALL NS
+ * NS_PER_MIB SPREAD", in any order. "#" begins a comment. The first version had no line of its own, and no waits, and
+ * neither it nor the second had units of `driver` that are mapped elsewhere.
  */
 #include "config.h"
 
@@ -58,14 +59,19 @@ const struct costs costs_default = {
     },
 };
 
-/* Of the files that are written. */
-#define COSTS_VERSION "2"
+/* Of the files that are written, and the one before, which is read, too. */
+#define COSTS_VERSION        "3"
+#define COSTS_VERSION_BEFORE "2"
+
+/* A unit of a pool of the driver. */
+#define COSTS_UNIT_MIB 32
 
 /* While a file is read. */
 struct costs_reader {
     const char *path;
     struct costs *out;
-    bool has_version;
+    bool has_version; /* of its own */
+    bool is_latest;
     bool has_device;
     bool has[COST_BASES][COST_CALLS];
 };
@@ -117,9 +123,12 @@ costs_version(struct costs_reader *reader, const char *rest, size_t number)
 {
     if (reader->has_version)
         return costs_wrong(reader, number, "a second version");
-    if (strcmp(rest + strspn(rest, " \t"), COSTS_VERSION) != 0)
+    rest += strspn(rest, " \t");
+    reader->is_latest = strcmp(rest, COSTS_VERSION) == 0;
+    if (!reader->is_latest && strcmp(rest, COSTS_VERSION_BEFORE) != 0)
         return costs_wrong(reader, number,
-                           "version " COSTS_VERSION " is expected; `tidemark devices --measure` writes it");
+                           "version " COSTS_VERSION " or " COSTS_VERSION_BEFORE
+                           " is expected; `tidemark devices --measure` writes it");
     reader->has_version = true;
     return COMMAND_FINE;
 }
@@ -158,6 +167,14 @@ costs_line(void *context, char *line, size_t number)
     return COMMAND_FINE;
 }
 
+/* Whether files of an earlier version may lack the cost. */
+static bool
+costs_may_lack(const struct costs_reader *reader, int base, int call)
+{
+    return (!reader->has_version && call == COST_WAIT) ||
+           (!reader->is_latest && base == COST_DRIVER && call == COST_MAP);
+}
+
 int
 costs_read(const char *path, struct costs *out)
 {
@@ -170,15 +187,18 @@ costs_read(const char *path, struct costs *out)
         return status;
     for (int base = 0; base < COST_BASES; base++) {
         for (int call = 0; call < COST_CALLS; call++) {
-            bool may_lack = !reader.has_version && call == COST_WAIT;
-
-            if (cost_has((enum cost_base)base, (enum cost_call)call) && !reader.has[base][call] && !may_lack) {
+            if (cost_has((enum cost_base)base, (enum cost_call)call) && !reader.has[base][call] &&
+                !costs_may_lack(&reader, base, call)) {
                 message("%s: %s.%s is missing; where an earlier version wrote the file, measure again", path,
                         cost_base_names[base], cost_call_names[call]);
                 return COMMAND_WRONG;
             }
         }
     }
+    /* A unit that moves takes about as long as one of the device. */
+    if (!reader.has[COST_DRIVER][COST_MAP])
+        out->of[COST_DRIVER][COST_MAP].ns =
+            out->of[COST_DRIVER][COST_GROW].ns + COSTS_UNIT_MIB * out->of[COST_DRIVER][COST_GROW].ns_per_mib;
     if (reader.has_device)
         return COMMAND_FINE;
     message("%s: the line with the device is missing", path);

@@ -25,7 +25,7 @@ enum cost_call {
     COST_GROW,     /* on top: an allocation for which it takes memory of the device */
     COST_RETURN,   /* memory that it gives back to the device */
     COST_FRESH,    /* on top of COST_GROW: memory that it did not have before */
-    COST_MAP,      /* a handle that is mapped */
+    COST_MAP,      /* a handle that is mapped; of `driver`, a unit of a pool that gets other addresses */
     COST_UNMAP,    /* and that is no longer */
     COST_TRIM,     /* a trim */
     COST_ORDER,    /* a stream that is made to wait for another one */
@@ -62,7 +62,7 @@ extern const struct costs costs_default;
 
 /*
  * Read a file that costs_write wrote, or an earlier version did, whose growths have their waits in them. Each cost must
- * be there once. COMMAND_FINE, or COMMAND_WRONG after a message.
+ * be there once, as far as that version has it. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int costs_read(const char *path, struct costs *out);
 

@@ -46,7 +46,7 @@ struct measure {
     struct tide_resource *base; /* owns */
     double clear_ns;            /* for each MiB; 0: nothing waits for that; < 0: not known */
     const char *text;           /* borrowed; of the base */
-    const char *second_text;    /* borrowed; of a stack with another such base, in which nothing was before */
+    const char *second_text;    /* borrowed; of another such base, in which nothing was before */
     char why[128];              /* why it is not measured; "": the error's text says it */
     uint64_t most_bytes;        /* that the base may have, and the second one beside it */
     unsigned sizes;             /* how many sizes that allows */

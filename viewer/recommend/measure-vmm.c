@@ -238,10 +238,8 @@ measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COS
     struct measured grown, released;
     double ns, mib;
 
-    if (!measure_churn(measure))
+    if (!measure_small(measure, out))
         return false;
-    out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
-    out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
     if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib))
         return false;
     measure_settle(measure, mib);
