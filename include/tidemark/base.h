@@ -61,9 +61,9 @@ struct tide_sim_options {
  * only if a layer above proposes it. It answers TIDE_QUERY_PAGE, so a pool above uses adjacent chunks as one.
  *
  * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are those that the base `driver` or the base `cuda` would
- * have of the device. How a pool of the driver places requests is not published; TIDE_SIM_DRIVER places them as those of
- * an H200 did (driver 580.159), with a release threshold of 0, on streams whose work is done at once. What is free goes
- * back where the host waits, and in trims.
+ * have of the device. How a pool of the driver places requests is not published. TIDE_SIM_DRIVER places them as an H200
+ * did (driver 580.159), with a release threshold of 0, on streams whose work is done at once. What is free goes back
+ * where the host waits, and in trims.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity or a page with another model),
@@ -76,8 +76,8 @@ TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *opti
 
 /*
  * Counts of the driver calls that the modelled base would have made so far; its time is estimated from them. With
- * TIDE_SIM_VMM the work on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all figures but `orders`
- * are 0.
+ * TIDE_SIM_VMM the work on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all figures are 0 but
+ * `orders`.
  */
 struct tide_sim_figures {
     size_t struct_size;      /* TIDE_FIGURES */
@@ -87,7 +87,7 @@ struct tide_sim_figures {
     uint64_t returned_bytes; /* how much that was */
     uint64_t high_bytes;     /* the most that was taken and not given back */
     uint64_t kept;           /* TIDE_SIM_VMM: requests that took a freed block back as it was */
-    uint64_t mapped;         /* TIDE_SIM_VMM: how often a handle was mapped; TIDE_SIM_DRIVER: a unit, elsewhere */
+    uint64_t mapped;         /* how often a handle was mapped; TIDE_SIM_DRIVER: how often a unit was mapped elsewhere */
     uint64_t unmapped;       /* TIDE_SIM_VMM: how often a mapping of a freed block ended */
     uint64_t trims;          /* TIDE_SIM_DRIVER: trims */
     uint64_t orders;         /* how often one stream was ordered behind another */

@@ -23,8 +23,8 @@
  *
  * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
  *
- * model=driver: src/bases/sim-mempool.h; model=cuda: src/bases/sim-units.h. Reserved are their units, also where nothing
- * in them is outstanding.
+ * model=driver: src/bases/sim-mempool.h; model=cuda: src/bases/sim-units.h. Reserved are their units, also where
+ * nothing in them is outstanding.
  *
  * What these three bases would have the driver do is counted, so that its time can be estimated: src/bases/sim-tally.h.
  */
