@@ -13,12 +13,11 @@ their first two turns, within a fifth: predictions cannot be expected to do bett
 its context and its streams are made; it has the first growth, which is a part of the prediction, and the first calls
 of a process, which is why a second turn goes the other way round. A stack that is predicted to take less than 100 ms
 is replayed several times within the process, each time with a stack of its own, since the machine disturbs it more
-than a long one. The claims: PASS, FAIL, or OPEN where not all of it was measured. Memory of `cuda` must be equal to
-the byte (the base knows what it was asked for, and not what the driver rounds that up to, so a replay over `sim`
-predicts it), that of `vmm` within a page, that of `driver` within the 7% that doc/stack-text.md says of its model, or
-a unit of the driver where that is more; time within a fifth; Kendall's tau of the order by time at least 0.8. --time
-bounds the whole, in seconds: all inputs have had their first turn before one has its second, and what is left out is
-said. The exit status is 0, 1 where a claim fails, 2 after wrong use, 3 where a claim is open.
+than a long one. The claims: PASS, FAIL, or OPEN where not all of it was measured. Memory of `cuda` and of `driver`
+must be equal to the byte (`cuda` knows what it was asked for, and not what the driver rounds that up to, so a replay
+over `sim` predicts it), that of `vmm` within a page; time within a fifth; Kendall's tau of the order by time at least
+0.8. --time bounds the whole, in seconds: all inputs have had their first turn before one has its second, and what is
+left out is said. The exit status is 0, 1 where a claim fails, 2 after wrong use, 3 where a claim is open.
 """
 
 import getopt
@@ -31,9 +30,9 @@ import sys
 import time
 
 MIB = 1 << 20
-PAGE, UNIT = 2 * MIB, 32 * MIB
+PAGE = 2 * MIB
 BASES = ("cuda", "driver", "vmm")
-WITHIN = {"cuda": "to the byte", "driver": "within 7% or 32 MiB", "vmm": "within a page"}
+WITHIN = {"cuda": "to the byte", "driver": "to the byte", "vmm": "within a page"}
 SAME_TIME, LEAST_TAU = 0.2, 0.8
 
 # A replay is ended after so many times its predicted time, and as many seconds more, which the driver takes to start.
@@ -80,9 +79,9 @@ def answer(command, seconds):
         raise Failed("its answer is no JSON") from None
 
 
-def allowance(base, predicted):
+def allowance(base):
     """How far the reserved bytes may be from what was predicted."""
-    return {"cuda": 0, "driver": max(UNIT, 0.07 * predicted), "vmm": PAGE}[base]
+    return PAGE if base == "vmm" else 0
 
 
 def tau(pairs, near=1.0):
@@ -137,7 +136,7 @@ class Stack:
         self.times, self.turns = [], {}
 
     def is_as_said(self):
-        return abs(self.bytes - self.said_bytes) <= allowance(self.base, self.said_bytes)
+        return abs(self.bytes - self.said_bytes) <= allowance(self.base)
 
     def is_in_time(self):
         return abs(self.ns / self.said_ns - 1) <= SAME_TIME

@@ -158,7 +158,7 @@ measure_allocate(struct measure *measure, uint64_t bytes, void **out, double *ns
     double begin = (double)clock_now_ns();
     enum tide_status status = tide_allocate(measure->base, bytes, 256, 0, out);
 
-    *ns = (double)clock_now_ns() - begin;
+    *ns = measure_max((double)clock_now_ns() - begin - measure->reading_ns, 0);
     return status == TIDE_OK;
 }
 
@@ -168,7 +168,7 @@ measure_free(struct measure *measure, void *pointer, uint64_t bytes, double *ns)
     double begin = (double)clock_now_ns();
     enum tide_status status = tide_deallocate(measure->base, pointer, bytes, 256, 0);
 
-    *ns = (double)clock_now_ns() - begin;
+    *ns = measure_max((double)clock_now_ns() - begin - measure->reading_ns, 0);
     return status == TIDE_OK;
 }
 

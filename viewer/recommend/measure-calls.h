@@ -45,6 +45,7 @@ struct measure_block {
 struct measure {
     struct tide_resource *base; /* owns */
     double clear_ns;            /* for each MiB; 0: nothing waits for that; < 0: not known */
+    double reading_ns;          /* what reading the clock takes, which no call does */
     const char *text;           /* borrowed; of the base */
     const char *second_text;    /* borrowed; of another such base, in which nothing was before */
     char why[128];              /* why it is not measured; "": the error's text says it */

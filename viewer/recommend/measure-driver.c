@@ -88,7 +88,7 @@ measure_driver_chunks_once(struct measure *own, const struct cost costs[COST_CAL
 static bool
 measure_driver_chunks(struct measure *measure, struct cost out[COST_CALLS])
 {
-    struct measure own = { .clear_ns = measure->clear_ns };
+    struct measure own = { .clear_ns = measure->clear_ns, .reading_ns = measure->reading_ns };
     struct measured grown = { .count = { 0 } }, returned = { .count = { 0 } };
     bool good = true;
 
@@ -177,7 +177,7 @@ static bool
 measure_driver_units(struct measure *measure, struct cost out[COST_CALLS])
 {
     uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(MEASURE_UNIT + 1);
-    struct measure own = { .clear_ns = measure->clear_ns };
+    struct measure own = { .clear_ns = measure->clear_ns, .reading_ns = measure->reading_ns };
     static struct measure_units units;
     bool good = true, any = false;
 

@@ -154,7 +154,9 @@ measure_neighbours_free(struct measure *measure, struct measure_neighbours *neig
 static bool
 measure_remap(struct measure *measure, struct cost out[COST_CALLS])
 {
-    struct measure own = { .most_bytes = measure->most_bytes, .clear_ns = measure->clear_ns };
+    struct measure own = { .most_bytes = measure->most_bytes,
+                           .clear_ns = measure->clear_ns,
+                           .reading_ns = measure->reading_ns };
     struct measure_neighbours neighbours;
     double ns, mib;
     bool good;

@@ -252,16 +252,20 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
     return good;
 }
 
-/* Add what the program's own code takes longer behind each call. */
+/*
+ * Add what the program's own code takes longer behind each call. `vmm` serves what it has itself: requests and frees of
+ * replays take what they take here.
+ */
 static void
-measure_add_behind(struct cost costs[COST_CALLS])
+measure_add_behind(enum cost_base base, struct cost costs[COST_CALLS])
 {
     static const enum cost_call kernel[] = { COST_GROW, COST_RETURN, COST_MAP, COST_UNMAP };
-    static const enum cost_call others[] = { COST_ALLOCATE, COST_FREE, COST_ORDER };
+    static const enum cost_call others[] = { COST_ORDER, COST_ALLOCATE, COST_FREE };
+    size_t count = base == COST_VMM ? 1 : sizeof(others) / sizeof(others[0]);
 
     for (size_t i = 0; i < sizeof(kernel) / sizeof(kernel[0]); i++)
         costs[kernel[i]].ns += MEASURE_BEHIND_KERNEL;
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    for (size_t i = 0; i < count; i++)
         costs[others[i]].ns += MEASURE_BEHIND;
 }
 
@@ -283,16 +287,18 @@ static int
 measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct costs *out)
 {
     struct measure_texts texts[COST_BASES];
-    double clear_ns = -1;
+    double clear_ns = -1, reading_ns = clock_reading_ns();
     int count = 0;
 
     for (int base = 0; base < COST_BASES; base++) {
         struct cost measured[COST_CALLS] = { { 0, 0, 0 } };
 
         measure_write_texts((enum cost_base)base, ordinal, &texts[base]);
-        measures[base] = (struct measure){
-            .text = texts[base].first, .second_text = texts[base].second, .most_bytes = most_bytes, .clear_ns = clear_ns
-        };
+        measures[base] = (struct measure){ .text = texts[base].first,
+                                           .second_text = texts[base].second,
+                                           .most_bytes = most_bytes,
+                                           .clear_ns = clear_ns,
+                                           .reading_ns = reading_ns };
         if (measure_base((enum cost_base)base, &measures[base], measured)) {
             /* The device clears the memory of all bases, and `cuda` is the one with which that is seen. */
             if (base != COST_CUDA && clear_ns >= 0)
@@ -300,7 +306,7 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
             else if (base != COST_CUDA)
                 measured[COST_WAIT] = costs_default.of[base][COST_WAIT];
             count++;
-            measure_add_behind(measured);
+            measure_add_behind((enum cost_base)base, measured);
             memcpy(out->of[base], measured, sizeof(measured));
             clear_ns = base == COST_CUDA ? measures[base].clear_ns : clear_ns;
         } else

@@ -169,18 +169,6 @@ sweep_watch(struct tide_resource *resource, struct sweep_models *models)
         sweep_watch(upstream.resource, models);
 }
 
-/* What reading the clock takes, about. */
-static double
-sweep_reading_ns(void)
-{
-    enum { SWEEP_READINGS = 1000 };
-    int64_t begin = clock_now_ns(), end = begin;
-
-    for (int i = 0; i < SWEEP_READINGS; i++)
-        end = clock_now_ns();
-    return (double)(end - begin) / SWEEP_READINGS;
-}
-
 /* Add what reached the bases of a stack. */
 static void
 sweep_count(const struct replay_report *report, struct trial *trial)
@@ -233,7 +221,7 @@ sweep_replay(const struct sweep *sweep, const struct candidate *candidate, const
     begin = sweep_clock_now();
     status = replay_run(&replay, &traffic->input, stack, &options);
     /* Of the two readings of a call one is in what the model has spent, about. */
-    own_ns = sweep_clock_since(&begin) - (double)models.spent_ns - sweep_reading_ns() * (double)models.calls;
+    own_ns = sweep_clock_since(&begin) - (double)models.spent_ns - clock_reading_ns() * (double)models.calls;
     trial->own_ns += own_ns > 0 ? own_ns : 0;
     if (status == COMMAND_FINE)
         status = replay_report_make(stack, candidate->model, &report);
