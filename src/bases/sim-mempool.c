@@ -4,18 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/bases/sim-search.h"
 #include "src/tables/grow.h"
 
-/* Addresses end below 2^63, since traces hold signed integers. */
-#define MEMPOOL_END (UINT64_C(1) << 63)
-
 #define MEMPOOL_STEP UINT64_C(512)
-
-static uint64_t
-mempool_up(uint64_t address, uint64_t step)
-{
-    return (address + step - 1) & ~(step - 1);
-}
 
 static uint64_t
 mempool_down(uint64_t address)
@@ -53,13 +45,6 @@ tidei_sim_mempool_fini(struct tidei_sim_mempool *pool)
 
 /* All below is under the lock. */
 
-/* Relaxed: a figure of its own, which orders nothing. */
-static void
-mempool_set_reserved(struct tidei_sim_mempool *pool, uint64_t bytes)
-{
-    atomic_store_explicit(&pool->reserved_bytes, bytes, memory_order_relaxed);
-}
-
 /* All addresses become one free piece without memory, once. False: no memory. */
 static bool
 mempool_begin(struct tidei_sim_mempool *pool)
@@ -68,8 +53,8 @@ mempool_begin(struct tidei_sim_mempool *pool)
         return true;
     if (!tidei_sim_pieces_reserve(&pool->pool) || !tidei_sim_pieces_reserve(&pool->holes))
         return false;
-    tidei_sim_pieces_join(&pool->pool, pool->begin, MEMPOOL_END - pool->begin, 0);
-    tidei_sim_pieces_join(&pool->holes, pool->begin, MEMPOOL_END - pool->begin, 0);
+    tidei_sim_pieces_join(&pool->pool, pool->begin, TIDEI_SIM_END - pool->begin, 0);
+    tidei_sim_pieces_join(&pool->holes, pool->begin, TIDEI_SIM_END - pool->begin, 0);
     pool->begin = 0;
     return true;
 }
@@ -91,12 +76,10 @@ mempool_stream_at(const struct tidei_sim_mempool *pool, tide_stream stream)
     return low;
 }
 
-/* The stream, where it is known; else NULL. */
+/* The stream at that place, if it is the one; else NULL. */
 static struct tidei_sim_stream *
-mempool_known(const struct tidei_sim_mempool *pool, tide_stream stream)
+mempool_known(const struct tidei_sim_mempool *pool, tide_stream stream, size_t i)
 {
-    size_t i = mempool_stream_at(pool, stream);
-
     return i < pool->stream_count && pool->streams[i]->stream == stream ? pool->streams[i] : NULL;
 }
 
@@ -104,8 +87,8 @@ mempool_known(const struct tidei_sim_mempool *pool, tide_stream stream)
 static struct tidei_sim_stream *
 mempool_stream(struct tidei_sim_mempool *pool, tide_stream stream)
 {
-    struct tidei_sim_stream *known = mempool_known(pool, stream);
     size_t i = mempool_stream_at(pool, stream);
+    struct tidei_sim_stream *known = mempool_known(pool, stream, i);
 
     if (known != NULL || !tidei_grow(&pool->streams, &pool->stream_capacity, pool->stream_count, 1))
         return known;
@@ -148,7 +131,7 @@ mempool_missing(const struct tidei_sim_mempool *pool, uint64_t begin, uint64_t e
 static bool
 mempool_memory(const struct tidei_sim_mempool *pool, uint64_t *begin, uint64_t *end)
 {
-    uint64_t first = mempool_up(*begin, TIDEI_SIM_MEMPOOL_UNIT), last = mempool_down(*end);
+    uint64_t first = tidei_sim_up(*begin, TIDEI_SIM_MEMPOOL_UNIT), last = mempool_down(*end);
 
     while (first < last) {
         size_t before = mempool_holes_before(pool, last);
@@ -201,11 +184,11 @@ mempool_strip(struct tidei_sim_mempool *pool, uint64_t most, struct mempool_kept
 static void
 mempool_return(struct tidei_sim_mempool *pool, uint64_t most)
 {
-    uint64_t returned = mempool_strip(pool, most, (struct mempool_kept){ MEMPOOL_END, MEMPOOL_END }, false);
+    uint64_t returned = mempool_strip(pool, most, (struct mempool_kept){ TIDEI_SIM_END, TIDEI_SIM_END }, false);
 
     if (returned == 0)
         return;
-    mempool_set_reserved(pool, tidei_figure_get(&pool->reserved_bytes) - returned);
+    tidei_figure_add(&pool->reserved_bytes, 0 - returned);
     tidei_sim_tally_return(pool->tally, returned);
 }
 
@@ -310,6 +293,24 @@ mempool_find_other(struct tidei_sim_mempool *pool, const struct tidei_sim_stream
     return false;
 }
 
+/* Map memory where [begin, end), whole units, has none. Returns how much; without memory to note holes it is less. */
+static uint64_t
+mempool_map(struct tidei_sim_mempool *pool, uint64_t begin, uint64_t end, uint64_t need)
+{
+    uint64_t sum = 0;
+
+    while (sum < need && tidei_sim_pieces_reserve(&pool->holes)) {
+        size_t i = mempool_holes_before(pool, end) - 1;
+        uint64_t hole = pool->holes.items[i].address, hole_end = mempool_piece_end(&pool->holes.items[i]);
+
+        hole = hole > begin ? hole : begin;
+        hole_end = hole_end < end ? hole_end : end;
+        tidei_sim_pieces_cut(&pool->holes, i, hole, hole_end);
+        sum += hole_end - hole;
+    }
+    return sum;
+}
+
 /* Have all of [begin, end), whole units, of the piece at `address`, in memory. */
 static enum tide_status
 mempool_fill(struct tidei_sim_mempool *pool, uint64_t address, uint64_t begin, uint64_t end, uint64_t capacity,
@@ -317,30 +318,20 @@ mempool_fill(struct tidei_sim_mempool *pool, uint64_t address, uint64_t begin, u
 {
     uint64_t reserved = tidei_figure_get(&pool->reserved_bytes), need = mempool_missing(pool, begin, end);
     struct mempool_kept kept = { address, end };
-    uint64_t moved = mempool_strip(pool, need, kept, true);
+    uint64_t moved = mempool_strip(pool, need, kept, true), stripped, mapped;
 
     *missing = need - moved;
     if (need > moved && (need - moved > capacity || reserved > capacity - (need - moved)))
         return TIDE_ECAPACITY;
-    if (mempool_strip(pool, moved, kept, false) < moved)
+    stripped = mempool_strip(pool, moved, kept, false);
+    mapped = stripped == moved ? mempool_map(pool, begin, end, need) : 0;
+    tidei_figure_add(&pool->reserved_bytes, mapped - stripped);
+    if (mapped < need)
         return TIDE_ENOMEM;
-    while (need > 0) {
-        size_t i = mempool_holes_before(pool, end) - 1;
-        uint64_t hole = pool->holes.items[i].address, hole_end = mempool_piece_end(&pool->holes.items[i]);
-
-        if (!tidei_sim_pieces_reserve(&pool->holes))
-            return TIDE_ENOMEM;
-        hole = hole > begin ? hole : begin;
-        hole_end = hole_end < end ? hole_end : end;
-        tidei_sim_pieces_cut(&pool->holes, i, hole, hole_end);
-        need -= hole_end - hole;
-    }
     if (moved > 0)
         tidei_sim_tally_map(pool->tally, moved / TIDEI_SIM_MEMPOOL_UNIT);
-    if (*missing > 0) {
-        mempool_set_reserved(pool, reserved + *missing);
+    if (*missing > 0)
         tidei_sim_tally_grow(pool->tally, *missing, reserved + *missing);
-    }
     return TIDE_OK;
 }
 
@@ -357,7 +348,7 @@ mempool_extend(struct tidei_sim_mempool *pool, uint64_t bytes, uint64_t capacity
         return tide_error_set(TIDE_ENOMEM, "sim: no more addresses");
     *out = (struct mempool_place){ &pool->pool, pool->pool.sizes[k].address };
     return mempool_fill(pool, out->address, mempool_down(out->address),
-                        mempool_up(out->address + bytes, TIDEI_SIM_MEMPOOL_UNIT), capacity, missing);
+                        tidei_sim_up(out->address + bytes, TIDEI_SIM_MEMPOOL_UNIT), capacity, missing);
 }
 
 static enum tide_status
@@ -391,7 +382,7 @@ tidei_sim_mempool_take(struct tidei_sim_mempool *pool, uint64_t bytes, uint64_t 
     pool->calls++;
     known = mempool_begin(pool) ? mempool_stream(pool, stream) : NULL;
     if (known != NULL)
-        status = mempool_take(pool, mempool_up(bytes, MEMPOOL_STEP), word, known, capacity_bytes, missing, out);
+        status = mempool_take(pool, tidei_sim_up(bytes, MEMPOOL_STEP), word, known, capacity_bytes, missing, out);
     if (status == TIDE_ENOMEM)
         tide_error_set(status, "sim: no memory to note %zu requests", pool->lives.count + 1);
     tidei_lock_release(&pool->lock);
@@ -443,7 +434,8 @@ tidei_sim_mempool_await(struct tidei_sim_mempool *pool, struct tidei_await *awai
 {
     tidei_lock_acquire(&pool->lock);
     for (size_t i = 0; i < await->count; i++) {
-        struct tidei_sim_stream *stream = mempool_known(pool, await->streams[i]);
+        size_t at = mempool_stream_at(pool, await->streams[i]);
+        struct tidei_sim_stream *stream = mempool_known(pool, await->streams[i], at);
 
         if (stream != NULL && mempool_collect(pool, stream))
             mempool_return(pool, UINT64_MAX);

@@ -1,9 +1,19 @@
-/* Finds places of the models of `sim` by their addresses. */
+/* Addresses of the models of `sim`: where they end, and how places are found by them. */
 #ifndef TIDEI_BASES_SIM_SEARCH_H
 #define TIDEI_BASES_SIM_SEARCH_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Addresses end below 2^63, since traces hold signed integers. */
+#define TIDEI_SIM_END (UINT64_C(1) << 63)
+
+/* Round an address, or bytes of at most 2^50, up to a power of two. */
+static inline uint64_t
+tidei_sim_up(uint64_t address, uint64_t step)
+{
+    return (address + step - 1) & ~(step - 1);
+}
 
 /* The first of `count` items, in the order of their addresses, at or behind `address`. */
 #define TIDEI_SIM_SEARCH(items, count, address)                                                                        \

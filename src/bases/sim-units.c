@@ -1,20 +1,13 @@
 /* Cuts requests out of units of physical memory; see sim-units.h. */
 #include "src/bases/sim-units.h"
 
-/* Addresses end below 2^63, since traces hold signed integers. */
-#define UNITS_END (UINT64_C(1) << 63)
+#include "src/bases/sim-search.h"
 
 #define UNITS_BYTES (UINT64_C(2) << 20)
 
 /* Up to here requests share units, and are rounded up to the step. */
 #define UNITS_SMALL (UINT64_C(1) << 20)
 #define UNITS_STEP  UINT64_C(512)
-
-static uint64_t
-units_up(uint64_t bytes, uint64_t step)
-{
-    return (bytes + step - 1) & ~(step - 1);
-}
 
 void
 tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_tally *tally)
@@ -29,13 +22,6 @@ tidei_sim_units_fini(struct tidei_sim_units *units)
     tidei_sim_lives_fini(&units->lives);
     tidei_sim_pieces_fini(&units->pieces);
     tidei_lock_fini(&units->lock);
-}
-
-/* Under the lock. Relaxed: a figure of its own, which orders nothing. */
-static void
-units_set_reserved(struct tidei_sim_units *units, uint64_t bytes)
-{
-    atomic_store_explicit(&units->reserved_bytes, bytes, memory_order_relaxed);
 }
 
 /* The first piece in which a small block has room; or the number of pieces. */
@@ -53,17 +39,17 @@ units_find(const struct tidei_sim_units *units, uint64_t bytes)
 static enum tide_status
 units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t capacity, uint64_t *missing, size_t *i)
 {
-    uint64_t need = units_up(bytes, UNITS_BYTES), reserved = tidei_figure_get(&units->reserved_bytes);
+    uint64_t need = tidei_sim_up(bytes, UNITS_BYTES), reserved = tidei_figure_get(&units->reserved_bytes);
 
     *missing = need;
-    if (units->end >= UNITS_END || need > UNITS_END - units->end)
+    if (units->end >= TIDEI_SIM_END || need > TIDEI_SIM_END - units->end)
         return tide_error_set(TIDE_ENOMEM, "sim: no more addresses");
     if (need > capacity || reserved > capacity - need)
         return TIDE_ECAPACITY;
     *i = tidei_sim_pieces_join(&units->pieces, units->end, need, 0);
     /* Units that are taken apart must not touch: a piece would hide where one ends. */
     units->end += need + UNITS_BYTES;
-    units_set_reserved(units, reserved + need);
+    tidei_figure_add(&units->reserved_bytes, need);
     tidei_sim_tally_grow(units->tally, need, reserved + need);
     return TIDE_OK;
 }
@@ -97,7 +83,7 @@ tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t wor
 {
     enum tide_status status;
 
-    bytes = units_up(bytes, bytes <= UNITS_SMALL ? UNITS_STEP : UNITS_BYTES);
+    bytes = tidei_sim_up(bytes, bytes <= UNITS_SMALL ? UNITS_STEP : UNITS_BYTES);
     tidei_lock_acquire(&units->lock);
     status = units_take(units, bytes, word, capacity_bytes, missing, out);
     if (status == TIDE_ENOMEM)
@@ -112,13 +98,13 @@ units_free(struct tidei_sim_units *units, const struct tidei_sim_life *life)
 {
     size_t i = tidei_sim_pieces_join(&units->pieces, life->address, life->bytes, 0);
     const struct tidei_sim_piece *piece = &units->pieces.items[i];
-    uint64_t begin = units_up(piece->address, UNITS_BYTES);
+    uint64_t begin = tidei_sim_up(piece->address, UNITS_BYTES);
     uint64_t end = (piece->address + piece->bytes) & ~(UNITS_BYTES - 1);
 
     if (begin >= end)
         return;
     tidei_sim_pieces_cut(&units->pieces, i, begin, end);
-    units_set_reserved(units, tidei_figure_get(&units->reserved_bytes) - (end - begin));
+    tidei_figure_add(&units->reserved_bytes, begin - end);
     tidei_sim_tally_return(units->tally, end - begin);
 }
 

@@ -52,6 +52,9 @@
 /* What a call of a model takes at most. What takes longer has lost its processor meanwhile. */
 #define SWEEP_MODEL_NS 20000
 
+/* And what a replay takes for a call at least: no stack takes nothing, whatever is taken off for readings of the clock. */
+#define SWEEP_CALL_NS 10
+
 /* The processor time of a candidate: so many seconds, and one more for so many events, which take 10 ms. */
 #define SWEEP_LEAST_S  60
 #define SWEEP_EVENTS_S 100000
@@ -210,7 +213,7 @@ sweep_replay(const struct sweep *sweep, const struct candidate *candidate, const
         .clearing = { .costs = sweep->costs->of[candidate->base], .replay = &replay.result, .base = candidate->base }
     };
     struct sweep_clock begin;
-    double own_ns;
+    double own_ns, least_ns;
     int status;
 
     if (tide_stack_parse(candidate->model, &stack) != TIDE_OK) {
@@ -222,7 +225,8 @@ sweep_replay(const struct sweep *sweep, const struct candidate *candidate, const
     status = replay_run(&replay, &traffic->input, stack, &options);
     /* Of the two readings of a call one is in what the model has spent, about. */
     own_ns = sweep_clock_since(&begin) - (double)models.spent_ns - clock_reading_ns() * (double)models.calls;
-    trial->own_ns += own_ns > 0 ? own_ns : 0;
+    least_ns = SWEEP_CALL_NS * (double)models.calls;
+    trial->own_ns += own_ns > least_ns ? own_ns : least_ns;
     if (status == COMMAND_FINE)
         status = replay_report_make(stack, candidate->model, &report);
     if (status == COMMAND_FINE) {
