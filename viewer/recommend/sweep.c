@@ -52,7 +52,7 @@
 /* What a call of a model takes at most. What takes longer has lost its processor meanwhile. */
 #define SWEEP_MODEL_NS 20000
 
-/* And what a replay takes for a call at least: no stack takes nothing, whatever is taken off for readings of the clock. */
+/* And what a replay takes for a call at least: no stack takes nothing, whatever is taken off for reading the clock. */
 #define SWEEP_CALL_NS 10
 
 /* The processor time of a candidate: so many seconds, and one more for so many events, which take 10 ms. */
